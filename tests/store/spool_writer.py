@@ -133,7 +133,14 @@ class ProcessWriter:
         return self
 
     def function(
-        self, name: str, file: str = "app.py", line: int = 1, *, module: str = "app", kind: str = "python", flags: int = 0
+        self,
+        name: str,
+        file: str = "app.py",
+        line: int = 1,
+        *,
+        module: str = "app",
+        kind: str = "python",
+        flags: int = 0,
     ) -> int:
         """Describe a function; returns its id."""
         self.n_functions += 1
@@ -282,10 +289,7 @@ class ThreadWriter:
 
     def sync(self, dt: int = 0) -> ThreadWriter:
         """The full tick, ``dt`` ticks later."""
-        return self.event(SYNC, self.tick + dt, dt=0).at_once(dt)
-
-    def at_once(self, dt: int) -> ThreadWriter:
-        """Move the clock without a word."""
+        self.event(SYNC, self.tick + dt, dt=0)
         self.tick += dt
         return self
 

@@ -104,64 +104,88 @@ def _open_spool(path: Path) -> Capture:
 def _open_container(path: Path, container: Container) -> Capture:
     damage: list[str] = []
     meta = _read_object(container, "meta.json", damage)
-    if meta and meta.get("format") != CAPTURE_FORMAT or not meta and "meta.json" not in container.members:
+    if "meta.json" not in container.members or (meta is not None and meta.get("format") != CAPTURE_FORMAT):
         raise CaptureError(path, "is a ZIP file, but no frametap capture: its meta.json does not say that it is one")
+    meta = meta or {}
     version = meta.get("format_version", FORMAT_VERSION)
     if type(version) is not int or version < 1:
         damage.append("meta.json: 'format_version' is wrong")
+        version = FORMAT_VERSION
     elif version > FORMAT_VERSION:
         raise NewerFormatError(path, version, FORMAT_VERSION)
     meta["format_version"] = version
     numbers = sorted({int(m[1]) for m in map(_MEMBER.fullmatch, container.members) if m})
-    processes = [_read_process(container, f"processes/{i}/") for i in numbers]
+    cache = FrameCache()
+    processes = [_read_process(container, f"processes/{i}/", cache) for i in numbers]
     if not processes:
         raise CaptureError(path, "holds no process: it is damaged; take another copy if there is one")
     processes[0].add_damage(*damage, *container.damage)
     return Capture(path, meta, processes, container)
 
 
-def _read_process(container: Container, at: str) -> ProcessRecord:
+def _read_process(container: Container, at: str, cache: FrameCache) -> ProcessRecord:
     damage: list[str] = []
-    parts = ProcessParts.from_json(_read_object(container, at + "process.json", damage))
-    tables = Tables.from_json(_read_object(container, at + "tables.json", damage))
+    parts = ProcessParts.from_json(_read_object(container, at + "process.json", damage) or {})
+    tables = Tables.from_json(_read_object(container, at + "tables.json", damage) or {})
     if tables.n_bad:
         damage.append(f"{at}tables.json: {tables.n_bad} rows could not be understood; names are missing")
-    return ProcessRecord(parts, tables, CaptureEvents(container, at), damage)
+    return ProcessRecord(parts, tables, CaptureEvents(container, at, cache), damage)
 
 
-def _read_object(container: Container, name: str, damage: list[str]) -> dict[str, Any]:
-    """A JSON object; empty, with a sentence in ``damage``, if it cannot be read."""
+def _read_object(container: Container, name: str, damage: list[str]) -> dict[str, Any] | None:
+    """A JSON object, or None, with a sentence in ``damage``."""
     said = len(container.damage)
     data = container.read(name)
     if data is None:
         if len(container.damage) == said:
             damage.append(f"{name} is missing")
-        return {}
+        return None
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         damage.append(f"{name} is no JSON object")
-        return {}
+        return None
     return value
+
+
+class FrameCache:
+    """The frames decoded last, over all processes: short threads share one and are read one after another."""
+
+    _SIZE = 4
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[str, int], NDArray[np.uint64]] = {}
+
+    def get(self, key: tuple[str, int]) -> NDArray[np.uint64] | None:
+        return self._frames.get(key)
+
+    def add(self, key: tuple[str, int], words: NDArray[np.uint64]) -> None:
+        while len(self._frames) >= self._SIZE:
+            del self._frames[next(iter(self._frames))]
+        self._frames[key] = words
 
 
 class CaptureEvents:
     """The events of one process of a capture; an :class:`~frametap.store.segments.EventSource`."""
 
-    def __init__(self, container: Container, at: str) -> None:
+    def __init__(self, container: Container, at: str, cache: FrameCache) -> None:
         self.damage: list[str] = []
         self._container = container
         self._name = at + "events.zst"
         self._member = container.members.get(self._name)
-        self._cached: tuple[int, NDArray[np.uint64]] | None = None
+        self._cache = cache
         self._unreadable: set[int] = set()
         stored = _read_object(container, at + "segments.json", self.damage)
-        self.damage.extend(s for s in stored.get("damage", []) if isinstance(s, str))
-        columns = self._stored_columns(stored) if stored else None
+        columns = None
+        if stored is not None:
+            said = stored.get("damage")
+            if isinstance(said, list):
+                self.damage.extend(s for s in said if isinstance(s, str))
+            columns = self._stored_columns(stored)
         if columns is None and self._member is not None:
-            if stored:
+            if stored is not None:
                 self.damage.append(f"{at}segments.json cannot be understood")
             columns = self._search_frames()
         if columns is None:
@@ -184,12 +208,12 @@ class CaptureEvents:
         return all_words[first : first + n]
 
     def close(self) -> None:
-        """Forget the frame in memory. The file belongs to the capture."""
-        self._cached = None
+        """Nothing: the file and the frames in memory are the capture's."""
 
     def _frame(self, number: int) -> NDArray[np.uint64] | None:
-        if self._cached is not None and self._cached[0] == number:
-            return self._cached[1]
+        cached = self._cache.get((self._name, number))
+        if cached is not None:
+            return cached
         if number in self._unreadable:
             return None
         assert self._member is not None  # else there is no row
@@ -200,7 +224,7 @@ class CaptureEvents:
             self._unreadable.add(number)
             self.damage.append(f"{self._name}: frame {number} cannot be read ({error}); its events are missing")
             return None
-        self._cached = (number, words)
+        self._cache.add((self._name, number), words)
         return words
 
     def _stored_columns(self, stored: dict[str, Any]) -> tuple[_Columns, _Columns] | None:

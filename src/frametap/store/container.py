@@ -90,7 +90,8 @@ class Container:
         if start != _SIGNATURE:
             what = "is empty" if not start else f"starts with {start!r}"
             raise CaptureError(
-                self.path, f"{what}; a frametap capture is a ZIP file and starts with {_SIGNATURE!r}: is it the right file?"
+                self.path,
+                f"{what}; a frametap capture is a ZIP file and starts with {_SIGNATURE!r}: is it the right file?",
             )
         try:
             with os.fdopen(os.dup(self._fd), "rb") as file, zipfile.ZipFile(file) as archive:
@@ -98,7 +99,7 @@ class Container:
         # zipfile leaks struct.error, ValueError, UnicodeError, NotImplementedError … on hostile files.
         except Exception:
             self.damage.append(
-                "the directory at the capture's end is missing or damaged (was the copy cut?); members were searched for"
+                "the directory at the end is missing or damaged (was the copy cut?); members were searched for"
             )
             self._search_members()
             return

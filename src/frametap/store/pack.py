@@ -117,7 +117,6 @@ def _write(archive: zipfile.ZipFile, source: Spool, progress: Progress | None, c
 def _write_events(out: IO[bytes], record: ProcessRecord, report: Callable[[float], None]) -> dict[str, Any]:
     """Write all frames of a process; returns the content of its segments.json."""
     index = record.index
-    n_frames = 0
     done_words = 0
     position = 0
     rows_of: dict[str, NDArray[Any]] = {
@@ -126,11 +125,11 @@ def _write_events(out: IO[bytes], record: ProcessRecord, report: Callable[[float
         "n_words": np.zeros(len(index), np.int64),
     }
     frame_columns: dict[str, list[int]] = {"offset": [], "bytes": [], "n_words": [], "crc32": []}
-    for rows, parts in _groups(record):
+    for number, (rows, parts) in enumerate(_groups(record)):
         lengths = np.array([len(p) for p in parts], np.int64)
         n_words = int(lengths.sum())
         here = slice(rows.start, rows.stop)
-        rows_of["frame"][here] = n_frames
+        rows_of["frame"][here] = number
         rows_of["n_words"][here] = lengths
         rows_of["first_word"][here] = np.cumsum(lengths) - lengths
         listed = np.zeros(len(rows), frames.SKIP_ROW)
@@ -144,7 +143,6 @@ def _write_events(out: IO[bytes], record: ProcessRecord, report: Callable[[float
             frame_columns[name].append(value)
         frame_columns["crc32"].append(crc32)
         position += len(before) + len(frame)
-        n_frames += 1
         done_words += n_words
         report(done_words / max(1, index.total_words))
     segments = {n: getattr(index, n).tolist() for n in ("thread", "sequence", "tick", "monotonic_ns")}

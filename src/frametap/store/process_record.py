@@ -59,7 +59,7 @@ class ProcessParts:
         damage: list[str] = []
 
         def take(table: Any, key: str, types: type | tuple[type, ...], otherwise: Any) -> Any:
-            value = table.get(key, otherwise) if isinstance(table, dict) else None
+            value = table.get(key) if isinstance(table, dict) else None
             if isinstance(value, types) and (not isinstance(value, bool) or types is bool):
                 return value
             damage.append(f"process.json: {key!r} is missing or wrong")
@@ -75,9 +75,7 @@ class ProcessParts:
             stop=_pair(clock.get("stop"), damage),
             ticks_per_ns=float(max(0, min(take(clock, "ticks_per_ns", (int, float), 1.0), 1e9))),
             losses={
-                str(k): v
-                for k, v in take(stored, "losses", dict, {}).items()
-                if type(v) is int and 0 < v < 1 << 64
+                str(k): v for k, v in take(stored, "losses", dict, {}).items() if type(v) is int and 0 < v < 1 << 64
             },
             damage=[s for s in said if isinstance(s, str)] + damage,
         )

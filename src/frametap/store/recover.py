@@ -14,9 +14,7 @@ from .pack import Progress, pack
 from .spool import Spool
 
 
-def recover(
-    spool: Path, output: Path | None = None, *, progress: Progress | None = None, force: bool = False
-) -> Path:
+def recover(spool: Path, output: Path | None = None, *, progress: Progress | None = None, force: bool = False) -> Path:
     """Make a capture of a spool that was never packed, and remove the spool.
 
     Parameters

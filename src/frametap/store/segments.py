@@ -66,12 +66,10 @@ class SegmentIndex:
 
     @classmethod
     def empty(cls) -> SegmentIndex:
-        return cls(**{n: np.zeros(0, d) for n, d in INDEX_DTYPES.items()}, where={})  # type: ignore[arg-type]
+        return cls(**{n: np.zeros(0, d) for n, d in INDEX_DTYPES.items()}, where={})
 
 
-def sorted_index(
-    columns: Mapping[str, NDArray[Any]], *, gaps_expected: bool = False
-) -> tuple[SegmentIndex, list[str]]:
+def sorted_index(columns: Mapping[str, NDArray[Any]], *, gaps_expected: bool = False) -> tuple[SegmentIndex, list[str]]:
     """Sort columns (those of :data:`INDEX_DTYPES` and any others) into an index.
 
     Parameters
@@ -106,7 +104,7 @@ def sorted_index(
             damage.append(f"{n_more} more threads have segments missing")
     main = {name: columns[name][order].astype(dtype) for name, dtype in INDEX_DTYPES.items()}
     where = {n: c[order].astype(np.uint64) for n, c in columns.items() if n not in INDEX_DTYPES}
-    return SegmentIndex(**main, where=where), damage  # type: ignore[arg-type]
+    return SegmentIndex(**main, where=where), damage
 
 
 class EventSource(Protocol):

@@ -100,5 +100,3 @@ class Spool:
         except OSError:
             pass
         return pid != self.meta.get("root_pid"), start, pid, number
-
-

@@ -7,6 +7,7 @@ declared type and range; a row that has not is counted, named in ``damage``, and
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,8 @@ class ThreadRecord(NamedTuple):
     end_tick: int | None
 
 
-class LossDetail(NamedTuple):
+@dataclass(frozen=True)
+class LossDetail:
     """Where and when something was lost; ``life`` 0: not one thread's."""
 
     kind: str
@@ -102,13 +104,15 @@ class Tables:
             case "name":
                 self.names[values[0]] = values[1]
             case "thread":
-                known = self.threads.get(values[0])
-                start = values[3] if known is None else known.start_tick
-                self.threads[values[0]] = ThreadRecord(*values[:3], start, self._ends.get(values[0]))
+                life, native_id, name, start = values
+                if life in self.threads:
+                    start = self.threads[life].start_tick
+                self.threads[life] = ThreadRecord(life, native_id, name, start, self._ends.get(life))
             case "thread_end":
-                self._ends[values[0]] = values[1]
-                if values[0] in self.threads:
-                    self.threads[values[0]] = self.threads[values[0]]._replace(end_tick=values[1])
+                life, end = values
+                self._ends[life] = end
+                if life in self.threads:
+                    self.threads[life] = self.threads[life]._replace(end_tick=end)
             case "clock":
                 self.clock_pairs.append(ClockPair(*values))
             case "loss":
@@ -138,7 +142,7 @@ class Tables:
             "thread": _transpose(threads, ("life", "native_id", "name", "start_tick")),
             "thread_end": _transpose(ends, ("life", "end_tick")),
             "clock": _transpose(self.clock_pairs, ClockPair._fields),
-            "loss": _transpose(self.losses, LossDetail._fields),
+            "loss": _transpose(map(astuple, self.losses), ("kind", "count", "life", "first_tick", "last_tick")),
         }
 
     @classmethod
