@@ -4,9 +4,15 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "record/session.h"
 #include "store/format.h"
+#include "store/scan.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -83,10 +89,59 @@ void bind_record(nb::module_& m) {
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
+// A column that NumPy owns from here on.
+template <typename T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> column(std::vector<T>&& values) {
+  auto held = std::make_unique<std::vector<T>>(std::move(values));
+  nb::capsule owner(held.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  std::vector<T>& kept = *held.release();
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept.data(), {kept.size()}, owner);
+}
+
+using Words = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void bind_store(nb::module_& m) {
+  namespace store = frametap::store;
+  m.def(
+      "find_segments",
+      [](int fd, uint64_t file_bytes, uint64_t chunk_bytes) {
+        store::SegmentColumns found;
+        {
+          nb::gil_scoped_release release;
+          found = store::find_segments(fd, file_bytes, chunk_bytes);
+        }
+        nb::dict columns;
+        columns["thread"] = column(std::move(found.thread));
+        columns["sequence"] = column(std::move(found.sequence));
+        columns["tick"] = column(std::move(found.tick));
+        columns["monotonic_ns"] = column(std::move(found.monotonic_ns));
+        columns["n_words"] = column(std::move(found.n_words));
+        columns["offset"] = column(std::move(found.offset));
+        columns["open"] = column(std::move(found.open));
+        columns["fault_offset"] = column(std::move(found.fault_offset));
+        columns["fault_kind"] = column(std::move(found.fault_kind));
+        return columns;
+      },
+      nb::arg("fd"), nb::arg("file_bytes"), nb::arg("chunk_bytes"),
+      "Columns of all segments in an events.bin, and of what was wrong with them.");
+  m.def(
+      "count_events",
+      [](Words words) {
+        store::EventCounts counts{};
+        {
+          nb::gil_scoped_release release;
+          store::count_events(words.data(), words.shape(0), counts);
+        }
+        return column(std::vector<uint64_t>(counts.begin(), counts.end()));
+      },
+      nb::arg("words"), "Number of events of each kind; indices: core/store/scan.h.");
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
   m.doc() = "frametap's core: recording and replay.";
   bind_format(m);
   bind_record(m);
+  bind_store(m);
 }
