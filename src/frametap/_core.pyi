@@ -6,6 +6,9 @@ SITE_KNOWN: int
 SITE_C: int
 SITE_HIDDEN: int
 
+def find_segments(fd: int, file_bytes: int, chunk_bytes: int) -> dict[str, NDArray[np.uint64]]: ...
+def count_events(words: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
+
 class Replayer:
     """Events of one thread -> its spans, as columns. Not for two threads at once."""
 
