@@ -30,7 +30,7 @@ class Program:
     name : str
         What to name its capture after.
     is_there : bool
-        False: a module that does not exist. Running it says so; there is nothing to record.
+        False: a module that does not exist, or a syntax error. Running it says so; there is nothing to record.
     """
 
     def __init__(self, name: str, start: Callable[[], None], is_there: bool = True) -> None:
@@ -63,21 +63,21 @@ def load(kind: str, target: str, arguments: list[str]) -> Program:
     ------
     OSError
         The script cannot be read.
-    SyntaxError
-        It is not Python.
     """
     main = _fresh_main()
-    if kind == "module":
-        return _load_module(target, arguments)
-    if kind == "command":
-        return _load_command(main, target, arguments)
-    sys.argv = [target, *arguments]
-    if target != "-":
-        importer = _importer_for(target)
-        if importer is not None:  # a folder or archive with a __main__.py
-            _set_first_path(target, even_if_safe=True)
-            return Program(_stem(target), lambda: _run_as_main("__main__", alter_argv=False))
-    return _load_script(main, target)
+    try:
+        if kind == "module":
+            return _load_module(target, arguments)
+        if kind == "command":
+            return _load_command(main, target, arguments)
+        return _load_script(main, target, arguments)
+    except SyntaxError as error:
+        failed = error
+
+        def fail() -> None:
+            raise failed.with_traceback(None)
+
+        return Program("", fail, is_there=False)
 
 
 def _load_module(name: str, arguments: list[str]) -> Program:
@@ -105,12 +105,18 @@ def _load_command(main: ModuleType, source: str, arguments: list[str]) -> Progra
     if sys.version_info >= (3, 13):
         import linecache
 
-        linecache._register_code(code, source, "<string>")  # type: ignore[attr-defined]
+        key = code if sys.version_info >= (3, 14) else "<string>"
+        linecache._register_code(key, source, "<string>")  # type: ignore[attr-defined]
     return Program("command", lambda: exec(code, main.__dict__))
 
 
-def _load_script(main: ModuleType, path: str) -> Program:
+def _load_script(main: ModuleType, path: str, arguments: list[str]) -> Program:
     """pymain_run_file and, for "-", pymain_run_stdin"""
+    sys.argv = [path, *arguments]
+    filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    if path != "-" and _is_importable_from(filename):  # a folder or archive with a __main__.py
+        _set_first_path(filename, even_if_safe=True)
+        return Program(_stem(path), lambda: _run_as_main("__main__", alter_argv=False))
     if path == "-":
         _set_first_path("")
         filename, data = "<stdin>", sys.stdin.buffer.read()
@@ -118,7 +124,6 @@ def _load_script(main: ModuleType, path: str) -> Program:
     else:
         from io import open_code
 
-        filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
         with open_code(filename) as file:
             data = file.read()
         _set_first_path(os.path.dirname(os.path.realpath(path)))
@@ -147,14 +152,15 @@ def _code_of_compiled(data: bytes) -> CodeType | None:
     return code
 
 
-def _importer_for(path: str) -> Any:
-    """The finder that takes ``path`` for a folder or archive, else None (PyImport_GetImporter)."""
+def _is_importable_from(path: str) -> bool:
+    """Whether some finder takes ``path`` for a folder or an archive (pymain_get_importer)."""
     for hook in sys.path_hooks:
         try:
-            return hook(path)
+            hook(path)
+            return True
         except ImportError:
             continue
-    return None
+    return False
 
 
 def _run_as_main(name: str, *, alter_argv: bool) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 
 from ..errors import FrametapError
-from .program import Program, load
+from .program import load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     try:
         from ..record import trace
 
-        program = _load(kind, target, rest)
+        program = load(kind, target, rest)
         output = options.output or f"{program.name}.ftap"
         tap = trace(output, engine=options.engine, c_calls=options.c_calls, gc=options.gc)
         if program.is_there:
@@ -47,18 +47,6 @@ def main(arguments: list[str]) -> int:
         return fail(f"can't open file {error.filename!r}: [Errno {error.errno}] {error.strerror}")
     program.run()
     return 0
-
-
-def _load(kind: str, target: str, rest: list[str]) -> Program:
-    try:
-        return load(kind, target, rest)
-    except SyntaxError as error:
-        failed = error
-
-        def fail_to_compile() -> None:
-            raise failed.with_traceback(None)
-
-        return Program("", fail_to_compile, is_there=False)
 
 
 def split(arguments: list[str]) -> tuple[list[str], str, str, list[str]]:
@@ -131,6 +119,7 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
     """
     if os.getpid() != pid:  # a forked child: the capture is its parent's
         return
+    from ..record.session import keep_interrupted_status
     from .progress import progress
     from .summary import say, summarise
 
@@ -145,3 +134,5 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
         say(f"frametap: no summary ({type(error).__name__}: {error}); the capture is {tap.path}")
     except KeyboardInterrupt:
         say(f"frametap: interrupted; see {tap.path} or {tap.path}.part")
+    finally:
+        keep_interrupted_status()

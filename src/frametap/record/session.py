@@ -291,3 +291,18 @@ def _stop_at_exit() -> None:
     except FrametapError as error:
         if sys.__stderr__ is not None:
             print(f"frametap: {error}", file=sys.__stderr__)
+    finally:
+        keep_interrupted_status()
+
+
+def keep_interrupted_status() -> None:
+    """Have an interrupted program (an unhandled KeyboardInterrupt) still exit by SIGINT.
+
+    The interpreter remembers the interrupt in a flag that every ``exec`` of a string clears, and the
+    imports that packing needs exec strings (dataclasses do). An exec that is interrupted sets it again.
+    """
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        try:
+            exec("raise KeyboardInterrupt")
+        except KeyboardInterrupt:
+            pass
