@@ -160,7 +160,7 @@ def stacks(draw: st.DrawFn, first: int = 0, room: int = 6, levels: int = 4) -> l
     return calls
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tracks=st.lists(stacks(), min_size=1, max_size=3), piece=st.sampled_from([1, 2, 5, 1 << 15]))
 def test_any_nested_calls_read_back_by_the_schema_are_the_table(tracks: list, piece: int) -> None:
     pytest.importorskip("perfetto")

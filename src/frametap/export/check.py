@@ -79,6 +79,7 @@ class Checked:
     function_files: list[str]
     track_names: list[str]
     thread_names: list[str]
+    commands: list[str]
     mark_names: np.ndarray
     losses: list[Loss] = field(default_factory=list)
 
@@ -136,14 +137,14 @@ def check(trace: Trace) -> Checked:
         losses.append(Loss("export_changed_ids", n_changed))
 
     functions, tracks, threads = trace.functions, trace.tracks, trace.threads
-    columns = [functions["name"], functions["file"], tracks["name"], threads["name"], trace.marks["name"]]
-    cleaned = [clean_names(c) for c in columns]
+    columns = [functions["name"], functions["file"], tracks["name"], threads["name"], trace.processes["command"]]
+    cleaned = [clean_names(c) for c in (*columns, trace.marks["name"])]
     n_changed = sum(n for _, n in cleaned)
     if n_changed:
         losses.append(Loss("export_changed_names", n_changed))
-    names, files, track_names, thread_names, mark_names = (texts for texts, _ in cleaned)
+    names, files, track_names, thread_names, commands, mark_names = (texts for texts, _ in cleaned)
     return Checked(
-        trace, stacks, process_ids, thread_ids, names, files, track_names, thread_names,
+        trace, stacks, process_ids, thread_ids, names, files, track_names, thread_names, commands,
         np.array(mark_names, dtype=object), losses,
     )  # fmt: skip
 
@@ -155,6 +156,20 @@ def cut(checked: Checked, stack: Stack, max_depth: int) -> tuple[np.ndarray | No
     keep = stack.depth < max_depth
     gone = ~keep
     return keep, _loss_on(checked.trace, "export_cut_depth", stack.track, int(gone.sum()), stack.start_ns[gone])
+
+
+def made_ids(checked: Checked) -> Iterator[int]:
+    """Ids that no process and no thread has, for rows that are neither."""
+    avoid = {*checked.process_ids, *checked.thread_ids}
+    return (i for i in range(_FIRST_MADE_ID, _MAX_ID) if i not in avoid)
+
+
+def groups(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each distinct key, ascending, with its positions in order."""
+    if len(keys):
+        order = np.argsort(keys, kind="stable")
+        for rows in np.split(order, np.flatnonzero(keys[order][1:] != keys[order][:-1]) + 1):
+            yield int(keys[rows[0]]), rows
 
 
 def clean_names(texts: Iterable[str]) -> tuple[list[str], int]:
@@ -219,7 +234,7 @@ def _split(calls: Table) -> Iterator[Stack]:
         yield Stack(int(track[lo]), lo, **{name: column[lo:hi] for name, column in columns.items()})
 
 
-def _by_level(depth: np.ndarray) -> np.ndarray:
+def by_level(depth: np.ndarray) -> np.ndarray:
     """Positions sorted by depth, in order within each level (16-bit keys take NumPy's radix sort)."""
     narrow = depth.astype(np.uint16) if int(depth.max()) <= 0xFFFF else depth
     return np.argsort(narrow, kind="stable")
@@ -244,7 +259,7 @@ def _nests(stack: Stack) -> bool:
         step = np.diff(d, prepend=depth[piece.start - 1].astype(np.int64) if piece.start else -1)
         if (step > 1).any() or (duration[piece] < 0).any() or (local < -1).any() or (local >= rows).any():
             return False
-        order = _by_level(depth[piece])
+        order = by_level(depth[piece])
         level = d[order]
         elder = np.empty(len(rows), dtype=np.int64)
         elder[1:] = rows[order[:-1]]
@@ -278,7 +293,7 @@ def _mend(stack: Stack) -> tuple[Stack, int]:
     end = start + np.maximum(stack.duration_ns, 0)
     parent = np.full(n, -1)
     self_ns = np.empty(n, dtype=np.int64)
-    order = _by_level(depth)
+    order = by_level(depth)
     edges = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
     above = np.empty(0, dtype=np.int64)
     for lo, hi in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):

@@ -27,7 +27,7 @@ from ..table import Trace
 from ..table.schema import CallFlag, Outcome
 from ..version import __version__
 from . import wire
-from .check import MAX_DEPTH, PIECE, Checked, Loss, Stack, check, clean_names, cut
+from .check import MAX_DEPTH, PIECE, Checked, Loss, Stack, check, cut, groups
 from .lanes import lanes, nesting
 
 # Field numbers, by message.
@@ -140,7 +140,7 @@ class _Writer:
         self.process_uuids = [self._uuid("process", p) for p in range(processes.n_rows)]
         for p, uuid in enumerate(self.process_uuids):
             pid, real = checked.process_ids[p], int(processes["pid"][p])
-            command = _clean(str(processes["command"][p]))
+            command = checked.commands[p]
             words = wire.signed(1, pid) + b"".join(wire.text(2, word) for word in _split_command(command))
             words += wire.text(6, command or "python")
             words += wire.text(8, f"Python {processes['python'][p]}")
@@ -309,15 +309,13 @@ class _Writer:
 
     def _write_marks(self) -> None:
         marks = self.checked.trace.marks
-        for track in np.unique(marks["track"]).tolist():
-            on_track = marks["track"] == track
-            for kind, write_kind in (("span", self._write_spans), ("instant", self._write_instants)):
-                rows = np.flatnonzero(on_track & (marks["kind"] == kind))
-                if len(rows):
-                    write_kind(track, rows)
-            rows = np.flatnonzero(on_track & (marks["kind"] == "counter"))
-            for name in dict.fromkeys(self.checked.mark_names[rows].tolist()):
-                self._write_counter(track, name, rows[self.checked.mark_names[rows] == name])
+        for track, rows in groups(marks["track"]):
+            kinds = marks["kind"][rows]
+            for kind, write_kind in (
+                ("span", self._write_spans), ("instant", self._write_instants), ("counter", self._write_counters),
+            ):  # fmt: skip
+                if (kinds == kind).any():
+                    write_kind(track, rows[kinds == kind])
 
     def _mark_names(self, rows: np.ndarray) -> tuple[bytes, np.ndarray]:
         iids: dict[str, int] = {}
@@ -358,17 +356,20 @@ class _Writer:
         )
         self._write_points(sequence, templates[kinds], marks["start_ns"][rows])
 
-    def _write_counter(self, track: int, name: str, rows: np.ndarray) -> None:
+    def _write_counters(self, track: int, rows: np.ndarray) -> None:
+        """Each name is a track of its own."""
         marks = self.checked.trace.marks
         rows = rows[np.argsort(marks["start_ns"][rows], kind="stable")]
-        uuid = self._uuid("counter", track, name)
-        self._track(uuid, self.track_uuids[track], name, more=wire.blob(8, b""))
-        sequence = self._begin_sequence(uuid, b"")
-        body = wire.uint(_TYPE, _COUNTER) + wire.tag(_DOUBLE, wire.FIXED64) + bytes(8)
-        template = np.frombuffer(_packet_template(sequence.id, body), np.uint8)
-        records = np.tile(template, (len(rows), 1))
-        records[:, -8:] = marks["value"][rows].astype("<f8").view(np.uint8).reshape(-1, 8)
-        self._write_points(sequence, records, marks["start_ns"][rows])
+        for _, which in groups(self._mark_names(rows)[1]):
+            of_name = rows[which]
+            name = self.checked.mark_names[of_name[0]]
+            uuid = self._uuid("counter", track, name)
+            self._track(uuid, self.track_uuids[track], name, more=wire.blob(8, b""))
+            sequence = self._begin_sequence(uuid, b"")
+            body = wire.uint(_TYPE, _COUNTER) + wire.tag(_DOUBLE, wire.FIXED64) + bytes(8)
+            records = np.tile(np.frombuffer(_packet_template(sequence.id, body), np.uint8), (len(of_name), 1))
+            records[:, -8:] = marks["value"][of_name].astype("<f8").view(np.uint8).reshape(-1, 8)
+            self._write_points(sequence, records, marks["start_ns"][of_name])
 
     def _write_points(self, sequence: _Sequence, records: np.ndarray, times: np.ndarray) -> None:
         """Write events without duration, in time order; times long throughout, as marks are few."""
@@ -400,7 +401,7 @@ class _Writer:
                 told["thread"] = f"{self.checked.thread_names[loss.thread]} ({self.checked.thread_ids[loss.thread]})"
             if loss.last_ns >= 0:
                 told |= {"first_ns": loss.first_ns, "last_ns": loss.last_ns}
-            events.append((max(loss.first_ns, 0), f"loss: {_clean(self.checked.describe(loss))}", told))
+            events.append((max(loss.first_ns, 0), f"loss: {self.checked.describe(loss)}", told))
         for at, name, told in sorted(events, key=lambda e: e[0]):
             body = wire.uint(_TYPE, _INSTANT) + wire.text(23, name)
             for key, value in told.items():
@@ -523,10 +524,6 @@ def _place(out: np.ndarray, offsets: np.ndarray, records: np.ndarray, steps: np.
         records = _long(records)
     wire.put_padded(records[:, _TIME_AT : _TIME_AT + (_LONG if long else _SHORT)], steps)
     wire.scatter(out, offsets, records)
-
-
-def _clean(text: str) -> str:
-    return clean_names([text])[0][0]
 
 
 def _split_command(command: str) -> list[str]:

@@ -101,4 +101,5 @@ def take(templates: np.ndarray, rows: np.ndarray) -> np.ndarray:
     rows : ndarray of integers, shape (n,)
     """
     width = templates.shape[1]
-    return templates.view(f"V{width}").ravel()[rows].view(np.uint8).reshape(-1, width)
+    records: np.ndarray = templates.view(f"V{width}").ravel()[rows].view(np.uint8).reshape(-1, width)
+    return records
