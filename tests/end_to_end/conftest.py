@@ -122,9 +122,21 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 def run_traced(tmp_path: Path, write: Callable[[str], Path]) -> Callable[..., Recorded]:
     """``run_traced(source, *options)``: the program under ``frametap run``."""
 
-    def run(source: str, *options: str, arguments: Iterable[str] = (), status: int = 0, losses: Iterable[str] = ()) -> Any:
+    def run(
+        source: str, *options: str, arguments: Iterable[str] = (), status: int = 0, losses: Iterable[str] = ()
+    ) -> Any:
         capture = tmp_path / "out.ftap"
-        command = [sys.executable, "-m", "frametap", "run", "-o", str(capture), *options, str(write(source)), *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "frametap",
+            "run",
+            "-o",
+            str(capture),
+            *options,
+            str(write(source)),
+            *arguments,
+        ]
         return read_back(capture, execute(command, status), losses)
 
     return run

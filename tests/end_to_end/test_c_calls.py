@@ -126,7 +126,7 @@ def test_c_calls_keep_nothing_alive(run_traced):
         "--c-calls",
     )
     assert r.stdout == "0\n"
-    assert called(r, "work", "append") == {"RETURNED": 100}
+    assert called(r, "work", "append") == {"RETURNED": 150}
 
 
 def test_short_lived_callables_do_not_swap_names(run_traced):

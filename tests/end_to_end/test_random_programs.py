@@ -35,7 +35,9 @@ class Writer:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.n_functions = 14
-        self.kinds = [self.rng.choice(["plain", "plain", "generator", "class", "coroutine"]) for _ in range(self.n_functions)]
+        self.kinds = [
+            self.rng.choice(["plain", "plain", "generator", "class", "coroutine"]) for _ in range(self.n_functions)
+        ]
         self.kinds[-3:] = ["plain", "generator", "class"]
 
     def source(self) -> str:
