@@ -8,7 +8,7 @@ import random
 import threading
 from collections.abc import Iterator
 
-WORDS = "the quick brown fox jumps over the lazy dog while nobody is looking".split()
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "while", "nobody", "is", "looking"]
 
 
 def make_text(seed: int, n_words: int) -> str:

@@ -45,6 +45,7 @@ def instructions(mode: str, n: int, tmp_path: Path) -> int:
             str(folder),
         ],
         env=os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(frametap.__file__).parents[1])},
+        check=False,
         capture_output=True,
         text=True,
         timeout=600,

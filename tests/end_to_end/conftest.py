@@ -91,7 +91,7 @@ def environment() -> dict[str, str]:
 
 def execute(command: Iterable[str], status: int) -> subprocess.CompletedProcess[str]:
     process = subprocess.run(
-        list(command), capture_output=True, text=True, env=environment(), timeout=300, encoding="utf-8"
+        list(command), check=False, capture_output=True, text=True, env=environment(), timeout=300, encoding="utf-8"
     )
     assert process.returncode == status, f"status {process.returncode}\n{process.stdout}\n{process.stderr}"
     return process

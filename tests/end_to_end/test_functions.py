@@ -48,8 +48,9 @@ def once():
 for _ in range(100): once()
 """
 
+METHODS = ("init", "add", "getitem", "eq", "hash", "len", "call", "enter", "exit", "iter", "bool", "getattr", "repr")
 WANTED = {
-    **{f"Base.__{n}__": 100 for n in "init add getitem eq hash len call enter exit iter bool getattr repr".split()},
+    **dict.fromkeys([f"Base.__{n}__" for n in METHODS], 100),
     "Base.prop": 100,
     "Base.cm": 100,
     "Base.sm": 100,
@@ -196,6 +197,27 @@ def test_modules_and_files_are_told(run_traced):
     assert f["module"][rows["JSONDecoder.decode"]] == "json.decoder"
     assert f["module"][rows["mine"]] == "__main__"
     assert f["file"][rows["mine"]].endswith("program.py") and f["line"][rows["mine"]] == 3
+
+
+def test_collections_of_garbage_are_recorded_where_they_happen(run_traced):
+    r = run_traced(
+        """
+        import gc
+        class Knot:
+            def __del__(self): untied()
+        def untied(): pass
+        def collect():
+            k = Knot(); k.self = k; del k
+            gc.collect()
+        gc.disable()
+        for _ in range(10): collect()
+        """
+    )
+    f = r.trace.functions
+    (collection,) = {name for name, kind in zip(f["name"], f["kind"], strict=True) if kind == "gc"}
+    assert r.callers(collection)["collect"] == 10
+    assert r.callers("Knot.__del__") == {collection: 10}
+    assert r.callers("untied") == {"Knot.__del__": 10}
 
 
 def test_the_recursion_of_two_functions_nests(run_traced):
