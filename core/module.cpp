@@ -3,10 +3,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <cstdlib>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "replay/replayer.h"
 #include "store/format.h"
 #include "store/scan.h"
 
@@ -66,10 +69,131 @@ void bind_store(nb::module_& m) {
       nb::arg("words"), "Number of events of each kind; indices: core/store/scan.h.");
 }
 
+// ---- replay -----------------------------------------------------------------------------------
+
+template <class T>
+using ArrayIn = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The column's own memory, freed when the array dies.
+template <class T>
+nb::object hand_out(frametap::replay::Column<T>& column, size_t n_rows) {
+  T* data = column.release();
+  nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {n_rows}, owner));
+}
+
+template <class T>
+std::span<const T> view(const ArrayIn<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+
+void bind_replay(nb::module_& m) {
+  using frametap::replay::Calls;
+  using frametap::replay::ClockMap;
+  using frametap::replay::Replayer;
+  m.attr("SITE_KNOWN") = static_cast<int>(frametap::replay::kSiteKnown);
+  m.attr("SITE_C") = static_cast<int>(frametap::replay::kSiteC);
+  m.attr("SITE_HIDDEN") = static_cast<int>(frametap::replay::kSiteHidden);
+
+  nb::class_<Replayer>(m, "Replayer",
+                       "Events of one thread -> its spans, as columns. Not for two threads at once.")
+      .def(
+          "__init__",
+          [](Replayer* self, ArrayIn<uint8_t> site_classes, ArrayIn<uint64_t> clock_ticks,
+             ArrayIn<int64_t> clock_ns, double ns_per_tick) {
+            auto classes = view(site_classes);
+            new (self) Replayer({classes.begin(), classes.end()},
+                                ClockMap(view(clock_ticks), view(clock_ns), ns_per_tick));
+          },
+          nb::arg("site_classes"), nb::arg("clock_ticks"), nb::arg("clock_ns"), nb::arg("ns_per_tick"),
+          "site_classes: SITE_* bits by site id. clock_ticks, clock_ns: knots of the clock, sorted; "
+          "ns_per_tick holds after the last.")
+      .def(
+          "feed",
+          [](Replayer& self, ArrayIn<uint64_t> words, uint64_t segment_tick) {
+            if (self.finished()) throw nb::value_error("the replayer is finished: it takes no more segments");
+            nb::gil_scoped_release release;
+            self.feed(words.data(), words.shape(0), segment_tick);
+          },
+          nb::arg("words"), nb::arg("segment_tick"), "One whole segment, in sequence order.")
+      .def(
+          "missing",
+          [](Replayer& self, uint64_t tick) {
+            if (self.finished()) throw nb::value_error("the replayer is finished: it takes no more segments");
+            self.missing(tick);
+          },
+          nb::arg("tick"), "Segments are missing before the one that begins at this tick.")
+      .def("finish", &Replayer::finish, nb::call_guard<nb::gil_scoped_release>(),
+           "Close what is still open at the last tick seen.")
+      .def(
+          "tracks",
+          [](Replayer& self) {
+            self.finish();
+            nb::list out;
+            for (auto& track : self.tracks()) {
+              Calls& calls = track.calls;
+              size_t n = std::exchange(calls.n_rows, 0);
+              nb::dict columns;
+              columns["site"] = hand_out(calls.site, n);
+              columns["start_ns"] = hand_out(calls.start_ns, n);
+              columns["duration_ns"] = hand_out(calls.duration_ns, n);
+              columns["self_ns"] = hand_out(calls.self_ns, n);
+              columns["parent"] = hand_out(calls.parent, n);
+              columns["depth"] = hand_out(calls.depth, n);
+              columns["outcome"] = hand_out(calls.outcome, n);
+              columns["flags"] = hand_out(calls.flags, n);
+              out.append(nb::make_tuple(track.stack, columns));
+            }
+            self.tracks().clear();
+            return out;
+          },
+          "Finish, and hand over [(stack id, {column: array})], in order of first appearance. Once.")
+      .def(
+          "resumes",
+          [](Replayer& self) {
+            nb::dict out;
+            out["address"] = column(std::move(self.resumes().address));
+            out["is_first"] = column(std::move(self.resumes().is_first));
+            out["time_ns"] = column(std::move(self.resumes().time_ns));
+            out["site"] = column(std::move(self.resumes().site));
+            out["track"] = column(std::move(self.resumes().track));
+            out["row"] = column(std::move(self.resumes().row));
+            return out;
+          },
+          "Hand over address, is_first, time_ns, site, track (index into tracks()) and row of each resume, in "
+          "order. Once.")
+      .def(
+          "marks",
+          [](Replayer& self) {
+            nb::dict out;
+            out["kind"] = column(std::move(self.marks().kind));
+            out["track"] = column(std::move(self.marks().track));
+            out["time_ns"] = column(std::move(self.marks().time_ns));
+            out["name"] = column(std::move(self.marks().name));
+            out["value"] = column(std::move(self.marks().value));
+            return out;
+          },
+          "Hand over the marks, in order: kind 0 span begin, 1 span end, 2 instant, 3 counter. Once.")
+      .def(
+          "losses",
+          [](const Replayer& self) {
+            nb::dict out;
+            for (int slot = 0; slot < frametap::replay::kLossSlots; ++slot) {
+              const auto& loss = self.losses()[slot];
+              if (loss.count) out[nb::int_(slot)] = nb::make_tuple(loss.count, loss.first_ns, loss.last_ns);
+            }
+            return out;
+          },
+          "{slot: (count, first_ns, last_ns)}; names of slots: frametap.table.losses.")
+      .def_prop_ro("first_ns", &Replayer::first_ns, "Time of the first segment; -1 if nothing was fed.")
+      .def_prop_ro("last_ns", &Replayer::last_ns, "Time of the last event.");
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
   m.doc() = "frametap's core: recording and replay.";
   bind_format(m);
   bind_store(m);
+  bind_replay(m);
 }
