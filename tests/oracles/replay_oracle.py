@@ -6,6 +6,9 @@ call is a dict, an open stack is a list of dicts, ticks become nanoseconds in in
 
 from __future__ import annotations
 
+from typing import Any
+
+Call = dict[str, Any]
 KNOWN, C, HIDDEN = 1, 2, 4
 RETURNED, RAISED, YIELDED, UNFINISHED = range(4)
 BEGUN_BEFORE, START_GUESSED, END_GUESSED, CUT, RESUME, FIRST_RESUME = 1, 2, 4, 8, 16, 32
@@ -44,13 +47,13 @@ class Replayer:
         self.clock = Clock(clock_ticks, clock_ns, ns_per_tick)
         self.tick = self.now_tick = self.clock.knots[0][0]
         self.first_ns = -1
-        self.calls: dict[int, list[dict]] = {0: []}  # by stack id
-        self.open: dict[int, list[dict]] = {0: []}
+        self.calls: dict[int, list[Call]] = {0: []}  # by stack id
+        self.open: dict[int, list[Call]] = {0: []}
         self.stack = 0
         self.found_losses: dict[int, tuple[int, int, int]] = {}
         self.open_gaps: set[int] = set()
-        self.mark_rows: list[tuple] = []
-        self.resume_rows: list[tuple] = []
+        self.mark_rows: list[tuple[int, ...]] = []
+        self.resume_rows: list[tuple[int, ...]] = []
 
     @property
     def last_ns(self) -> int:
@@ -76,7 +79,7 @@ class Replayer:
         site = id_ & (RESUME_BIT - 1)
         klass = self.site_classes[site] if site < len(self.site_classes) else 0
         around = [c for c in self.open[self.stack] if not c["class"] & HIDDEN]
-        call = {"class": klass, "site": site, "start_ns": self.last_ns, "inside": 0, "flags": flags}
+        call: Call = {"class": klass, "site": site, "start_ns": self.last_ns, "inside": 0, "flags": flags}
         call["up"] = around[-1] if around else None
         call["depth"] = len(around)
         self.open[self.stack].append(call)
@@ -236,21 +239,21 @@ class Replayer:
             self.found_losses[slot] = (n, first, self.last_ns)
         self.open_gaps.clear()
 
-    def tracks(self) -> list[tuple[int, dict[str, list]]]:
+    def tracks(self) -> list[tuple[int, dict[str, list[int]]]]:
         self.finish()
         return [(stack, {name: [c[name] for c in rows] for name in COLUMNS}) for stack, rows in self.calls.items()]
 
-    def resumes(self) -> dict[str, list]:
+    def resumes(self) -> dict[str, list[int]]:
         return _columns(("address", "is_first", "time_ns", "site", "track", "row"), self.resume_rows)
 
-    def marks(self) -> dict[str, list]:
+    def marks(self) -> dict[str, list[int]]:
         return _columns(("kind", "track", "time_ns", "name", "value"), self.mark_rows)
 
     def losses(self) -> dict[int, tuple[int, int, int]]:
         return dict(sorted(self.found_losses.items()))
 
 
-def _columns(names: tuple[str, ...], rows: list[tuple]) -> dict[str, list]:
+def _columns(names: tuple[str, ...], rows: list[tuple[int, ...]]) -> dict[str, list[int]]:
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 

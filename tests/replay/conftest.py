@@ -106,9 +106,7 @@ def replay(oracle: ModuleType) -> Callable[..., Replayed]:
         clock: tuple[list[int], list[int], float] = ONE_NS_A_TICK,
     ) -> Replayed:
         ticks, ns, rate = clock
-        core = _core.Replayer(
-            np.array(classes, np.uint8), np.array(ticks, np.uint64), np.array(ns, np.int64), rate
-        )
+        core = _core.Replayer(np.array(classes, np.uint8), np.array(ticks, np.uint64), np.array(ns, np.int64), rate)
         fast = _run(core, segments, lambda words: np.array(words, np.uint64))
         slow = _run(oracle.Replayer(list(classes), ticks, ns, rate), segments, list)
         assert fast == slow

@@ -40,7 +40,7 @@ event = st.one_of(
     _record(5, st.integers(0, 4)),
     st.one_of(_record(6, st.integers(0, 2)), _record(7, st.integers(0, 2))),
     st.one_of(_record(9, st.integers(1, 2), serial), _record(10, none, serial), _record(12, none, u64)),
-    st.one_of(_record(kind, st.integers(0, 3)) for kind in (11, 13, 14, 15, 16)),
+    st.one_of([_record(kind, st.integers(0, 3)) for kind in (11, 13, 14, 15, 16)]),
 )
 garbage = st.one_of(
     u64.map(lambda w: [w]),

@@ -61,4 +61,4 @@ def test_the_core_reads_the_clock_as_the_store_does() -> None:
     words = np.stack([np.full(1000, 6, np.uint64), ticks, np.full(1000, PY, np.uint64)], axis=1).reshape(-1)
     replayer.feed(words, 10_000)
     ((_, calls),) = replayer.tracks()
-    assert np.abs(calls["start_ns"] - (clock.to_ns(ticks) - 5_000_000)).max() <= 1
+    assert np.abs(calls["start_ns"].astype(np.int64) - (clock.to_ns(ticks) - 5_000_000)).max() <= 1

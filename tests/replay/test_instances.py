@@ -13,7 +13,7 @@ from frametap.replay.instances import number_instances
 
 def number(resumes: list[tuple[int, int, bool, int]]) -> list[int]:
     columns = np.array(resumes, dtype=np.int64).reshape(-1, 4).T
-    return number_instances(columns[0], columns[1].astype(np.uint64), columns[2], columns[3]).tolist()
+    return list(map(int, number_instances(columns[0], columns[1].astype(np.uint64), columns[2], columns[3])))
 
 
 def test_resumes_of_one_address_are_one_instance() -> None:
@@ -35,8 +35,6 @@ def test_threads_are_put_together_by_time() -> None:
     assert number([*first, *second]) == [1, 2, 1]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans(), st.integers(0, 1)), max_size=30)
-)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans(), st.integers(0, 1)), max_size=30))
 def test_the_twin_agrees(oracle: Any, resumes: list[tuple[int, int, bool, int]]) -> None:
     assert number(resumes) == oracle.instances(resumes)

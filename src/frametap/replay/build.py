@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..table import Table, Trace
-from ..table.schema import SCHEMA, CallFlag
+from ..table.schema import SCHEMA
 from .instances import number_instances
 from .losses import NO_THREAD, UNKNOWN_SITE, ProcessLosses, losses_table
 from .marks import match_marks
@@ -101,13 +101,14 @@ class _Builder:
         self._name_sites(process, sites, threads)
         losses = self._account(process, record, first_thread, threads)
         tracks_of = [self._add_tracks(first_thread + i, spans) for i, spans in enumerate(threads)]
-        self._add_instances(sites, threads, tracks_of)
-        self._add_marks(record, threads, tracks_of, end_ns, losses)
+        if threads:
+            self._add_instances(sites, threads, tracks_of)
+            self._add_marks(record, threads, tracks_of, end_ns, losses)
         info = record.info
         self._add_row(
             "processes",
-            pid=info["pid"],
-            parent_pid=info["parent_pid"],
+            pid=_int64(info["pid"]),
+            parent_pid=_int64(info["parent_pid"]),
             command=shlex.join(info["command"]),
             python=info["python"],
             start_ns=start_ns,
@@ -137,7 +138,8 @@ class _Builder:
                 process=process,
                 life=thread.life,
                 native_id=thread.native_id,
-                name=thread.name or (f"thread {thread.native_id}" if thread.native_id >= 0 else f"thread #{thread.life}"),
+                name=thread.name
+                or (f"thread {thread.native_id}" if thread.native_id >= 0 else f"thread #{thread.life}"),
                 start_ns=min(seen),
                 end_ns=max(seen),
             )
@@ -242,7 +244,7 @@ class _Builder:
 
     def trace(self, start_wall_ns: int, meta: dict[str, Any]) -> Trace:
         calls = self._calls()
-        marks = concatenate(self.marks)
+        marks = concatenate([dict(Table.empty("marks")), *self.marks])
         order = np.argsort(marks["start_ns"], kind="stable")
         return Trace(
             calls=calls,
@@ -273,6 +275,10 @@ class _Builder:
                 parts = [t.columns.pop(column.name) for t in self.tracks]
                 columns[column.name] = np.concatenate([np.zeros(0, dtype=column.dtype), *parts])
         return Table("calls", columns)
+
+
+def _int64(number: int) -> int:
+    return number if -(1 << 63) <= number < 1 << 63 else -1  # JSON knows no bounds
 
 
 def concatenate(parts: list[Columns]) -> Columns:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..table import Table
-from ..table.losses import RECORDER_KINDS, REPLAY_KINDS
+from ..table.losses import LOSSES, RECORDER_KINDS, REPLAY_KINDS
 from .threads import Array
 
 FIRST_FOUND = 32  #: slots from here on: found by replay (core/replay/replayer.h)
 UNKNOWN_SITE = FIRST_FOUND + REPLAY_KINDS.index("unknown_site")
+UNKNOWN_KIND = "unknown_kind"  #: a newer recorder's
 NO_THREAD = -1
 _MAX = (1 << 63) - 1
 
@@ -25,7 +26,7 @@ _MAX = (1 << 63) - 1
 def slot_name(slot: int) -> str:
     """Name of a slot of the core's losses."""
     names, i = (RECORDER_KINDS, slot) if slot < FIRST_FOUND else (REPLAY_KINDS, slot - FIRST_FOUND)
-    return names[i] if i < len(names) else f"loss_{slot}"  # a newer recorder's
+    return names[i] if i < len(names) else UNKNOWN_KIND
 
 
 @dataclass
@@ -56,11 +57,14 @@ class ProcessLosses:
 
     def total(self, kind: str, count: int) -> None:
         """The recorder's own total; what is told of single threads is part of it."""
-        self._totals[kind] = max(count, self._totals.get(kind, 0))
+        if kind in LOSSES:
+            self._totals[kind] = max(count, self._totals.get(kind, 0))
+        else:
+            self.found(UNKNOWN_KIND, NO_THREAD, count)
 
     def noted(self, kind: str, thread: int, count: int, first_ns: int = -1, last_ns: int = -1) -> None:
         """Noted by the recorder beside its totals; several notes add up."""
-        entry = self._entries[kind, thread]
+        entry = self._entries[kind if kind in LOSSES else UNKNOWN_KIND, thread]
         entry.noted += count
         entry.seen(first_ns, last_ns)
 

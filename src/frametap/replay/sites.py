@@ -67,7 +67,9 @@ class SiteTables:
     _functions: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("name", "module", "file", "line", "kind", "process")}
     )
-    _sites: dict[str, list[Array]] = field(default_factory=lambda: {name: [] for name in ("function", "caller", "line")})
+    _sites: dict[str, list[Array]] = field(
+        default_factory=lambda: {name: [] for name in ("function", "caller", "line")}
+    )
     n_sites: int = 0
 
     def add_process(self, process: int, record: ProcessRecord) -> ProcessSites:

@@ -83,13 +83,19 @@ def validate(trace: Trace) -> list[Problem]:
     _check_calls(trace, expect)
     marks, losses = trace.marks, trace.losses
     is_span = marks["kind"] == "span"
-    expect("marks", "spans have a duration, others -1", np.where(is_span, marks["duration_ns"] >= 0, marks["duration_ns"] == -1))
+    expect(
+        "marks",
+        "spans have a duration, others -1",
+        np.where(is_span, marks["duration_ns"] >= 0, marks["duration_ns"] == -1),
+    )
     expect("marks", "start order", np.diff(marks["start_ns"], prepend=-(1 << 62)) >= 0)
     expect("losses", "count is positive", losses["count"] > 0)
     expect("losses", "kind is documented", np.isin(losses["kind"].astype(str), [*LOSSES]))
     expect("losses", "first_ns is not after last_ns", losses["first_ns"] <= losses["last_ns"])
     for kind in ("threads", "processes"):
-        expect(kind, "end_ns is not before start_ns", getattr(trace, kind)["start_ns"] <= getattr(trace, kind)["end_ns"])
+        expect(
+            kind, "end_ns is not before start_ns", getattr(trace, kind)["start_ns"] <= getattr(trace, kind)["end_ns"]
+        )
     return problems
 
 
@@ -98,7 +104,6 @@ def _check_calls(trace: Trace, expect: Any) -> None:
     n = calls.n_rows
     track, start, duration, parent = calls["track"], calls["start_ns"], calls["duration_ns"], calls["parent"]
     self_ns, depth = calls["self_ns"], calls["depth"]
-    row = np.arange(n)
     end = start + duration
 
     expect("calls", "duration_ns is not negative", duration >= 0)

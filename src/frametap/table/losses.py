@@ -81,6 +81,7 @@ LOSSES: dict[str, LossDoc] = {
         "the span is missing",
     ),
     "unfinished_span": LossDoc("one user's span that was still open at the end", "it ends where its process ended"),
+    "unknown_kind": LossDoc("one loss of a kind that this frametap does not know", "a newer frametap can tell"),
 }
 
 #: Index: `LossKind` of core/store/format.h.
