@@ -38,7 +38,7 @@ ClockMap::ClockMap(std::span<const uint64_t> ticks, std::span<const int64_t> ns,
   constexpr uint64_t kMaxRate = std::numeric_limits<uint64_t>::max() >> 1;
   size_t n = std::min(ticks.size(), ns.size());
   for (size_t i = 0; i < n; ++i) {
-    int64_t value = std::clamp<int64_t>(ns[i], -kMaxNs, kMaxNs);
+    int64_t value = std::clamp<int64_t>(ns[i], 0, kMaxNs);
     if (!knots_.empty() && (ticks[i] <= knots_.back().tick || value < knots_.back().ns)) continue;
     knots_.push_back({ticks[i], 0, value, kMaxNs, 0});
   }

@@ -128,7 +128,7 @@ struct Marks {
 };
 
 // Ticks -> ns: straight lines between knots, `ns_per_tick` after the last, the first knot's ns
-// before it. Knots are sorted by both; results never exceed kMaxNs.
+// before it. Knots are sorted by both; results lie in 0 .. kMaxNs, so that differences always fit.
 class ClockMap {
  public:
   static constexpr int64_t kMaxNs = int64_t{1} << 62;

@@ -24,7 +24,7 @@ class Clock:
     def __init__(self, ticks: list[int], ns: list[int], ns_per_tick: float) -> None:
         self.knots: list[tuple[int, int]] = []
         for tick, value in zip(ticks, ns, strict=False):
-            value = max(-MAX_NS, min(MAX_NS, value))
+            value = max(0, min(MAX_NS, value))
             if not self.knots or (tick > self.knots[-1][0] and value >= self.knots[-1][1]):
                 self.knots.append((tick, value))
         self.knots = self.knots or [(0, 0)]

@@ -48,6 +48,12 @@ def test_knots_out_of_order_are_left_out(replay: Any) -> None:
     assert out.calls("start_ns", "duration_ns") == [(150, 100)]
 
 
+def test_a_clock_over_the_whole_range_gives_no_negative_duration(replay: Any) -> None:
+    """2^62 less -2^62 once overflowed: found by fuzzing."""
+    out = replay([(0, [PY]), (100, [1])], clock=([0, 100], [-(1 << 62), 1 << 62], 1.0))
+    assert out.calls("start_ns", "duration_ns") == [(0, 1 << 62)]
+
+
 def test_no_clock_at_all_gives_calls_without_duration(replay: Any) -> None:
     assert replay([(0, CALL)], clock=([], [], float("nan"))).calls("duration_ns") == [(0,)]
 
