@@ -27,7 +27,7 @@
 
 namespace frametap::replay {
 
-// As frametap.table.schema.Outcome and CallFlag: tests/replay/test_words.py compares them.
+// As frametap.table.schema.Outcome and CallFlag: tests/replay/test_constants.py compares them.
 enum class Outcome : uint8_t { kReturned = 0, kRaised = 1, kYielded = 2, kUnfinished = 3 };
 enum CallFlag : uint8_t {
   kBegunBefore = 1,

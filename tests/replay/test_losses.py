@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,11 +9,7 @@ from typing import Any
 import pytest
 
 from frametap.replay import build_trace
-from frametap.replay.losses import FIRST_FOUND, slot_name
 from frametap.store import open_capture
-from frametap.table.losses import LOSSES, RECORDER_KINDS, REPLAY_KINDS
-
-CORE = Path(__file__).parents[2] / "core"
 
 
 @pytest.fixture
@@ -63,19 +58,3 @@ def test_kinds_of_a_newer_recorder_are_told(process: Any) -> None:
     process.loss_detail("sundry", 2, 1, 1010, 1020)
     process.thread()
     assert losses(process) == [("unknown_kind", 5, -1, -1, -1), ("unknown_kind", 2, 0, 1010, 1020)]
-
-
-def test_names_are_those_of_the_core() -> None:
-    def names(header: str, enum: str, prefix: str) -> list[str]:
-        body = re.search(rf"enum {enum} : uint8_t {{(.*?)}};", (CORE / header).read_text(), re.DOTALL)
-        assert body is not None
-        found = re.findall(rf"^\s*{prefix}(\w+)[^,\n]*,", body[1], re.MULTILINE)
-        return [re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=C)(?=Calls)", "_", n).lower() for n in found]
-
-    recorder = names("store/format.h", "class LossKind", "k")
-    assert recorder == list(RECORDER_KINDS)
-    found = names("replay/replayer.h", "FoundLoss", "kFound")
-    assert [{"damage": "damaged_capture"}.get(n, n) for n in found] == list(REPLAY_KINDS)
-    assert set(RECORDER_KINDS) | set(REPLAY_KINDS) <= set(LOSSES)
-    assert slot_name(5) == "gone_unseen" and slot_name(FIRST_FOUND) == "unmatched_exit"
-    assert slot_name(31) == "unknown_kind"
