@@ -20,6 +20,7 @@ using format::LossKind;
 using format::RecordKind;
 
 volatile uint64_t g_generation = 0;
+bool g_deep_gap = false;
 EventsFile g_events;
 Journal g_journal;
 __thread Recorder* t_recorder __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -230,7 +231,9 @@ PyObject* on_collection(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyObject* generation = PyDict_Check(args[1]) ? PyDict_GetItemString(args[1], "generation") : nullptr;
     int number = generation && PyLong_Check(generation) ? int(PyLong_AsLong(generation)) : 2;
     Frame* caller = skip_to_caller(top_frame(ts));
-    expect_caller(r, caller);
+    // In a trace function's frame, or deeper than the hook goes, no event tells of the frames: the
+    // collection lies under the last that is known.
+    if (!ts->tracing && !g_deep_gap) expect_caller(r, caller);
     uint32_t id = g_sites.gc_site(number, caller);
     push(r, frame_part(r->sp[-1]) | kCollectionTag);
     put(r, now_ticks(), id);
@@ -328,6 +331,7 @@ void watch_forks() {
 // ---- arming -----------------------------------------------------------------------------------
 
 void arm() {
+  g_deep_gap = false;
   g_generation = g_generation + 1;
   uint64_t generation = g_generation;
   std::vector<std::pair<Recorder*, PyThreadState*>> fresh;
