@@ -77,8 +77,10 @@ def test_recursion_reaches_the_same_limit_as_untraced(run_api, run_plain):
     r = run_api(LIMIT.format(start=START, stop="tap.stop()"))
     traced = r.stdout.split()
     assert traced[:2] == plain[:2]
-    assert r.count("rec") == int(traced[0]) + int(traced[1])
-    assert r.count("through_map") == int(traced[2])
+    # 3.11's hook sees the call that is refused as well
+    refused = 1 if sys.version_info < (3, 12) else 0
+    assert r.count("rec") == int(traced[0]) + int(traced[1]) + 2 * refused
+    assert r.count("through_map") == int(traced[2]) + refused
     assert set(r.outcomes("rec")) == {"RAISED"}
     # where C frames count extra, tracing may count them a little otherwise, but never ends the recursion early
     assert int(traced[2]) >= int(plain[2]) - (0 if sys.version_info < (3, 14) else 20)
