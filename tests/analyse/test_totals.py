@@ -115,7 +115,8 @@ def test_random_calls_add_up_as_a_plain_loop_says(monkeypatch, seed) -> None:
         for _ in range(120):
             now += rng.randint(0, 2)
             if open_ and rng.random() < 0.5:
-                calls[open_[-1]][4] = now - calls[open_.pop()][3]
+                last = open_.pop()
+                calls[last][4] = now - calls[last][3]
             else:
                 open_.append(len(calls))
                 calls.append([track, len(open_) - 1, rng.randrange(n_functions), now, 0, rng.randrange(4)])
