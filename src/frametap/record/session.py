@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Frames of files in here are ours: the trace does not show them.
+_PACKAGE_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
 _running: Tap | None = None
 _lock = _thread.RLock()  # re-entrant: a signal handler may stop the tap that is being started
 _exit_handler_registered = False
@@ -118,7 +121,9 @@ class Tap:
                 self._output, self._spool, self._folder, self._core = output, spool, folder, core
                 self._pid = os.getpid()
                 _running, annotate.recording_core = self, core
-                self._engine = core.start(folder, self.options.engine, self.options.c_calls, self.options.gc)
+                self._engine = core.start(
+                    folder, _PACKAGE_FOLDER, self.options.engine, self.options.c_calls, self.options.gc
+                )
             except BaseException as error:
                 self._pid = 0
                 _running = annotate.recording_core = None

@@ -11,23 +11,40 @@ from enum import IntEnum, IntFlag
 
 
 class Outcome(IntEnum):
-    """How a call ended."""
+    """How a call ended; meanings in :data:`OUTCOMES`."""
 
     RETURNED = 0
     RAISED = 1
     YIELDED = 2
-    UNFINISHED = 3  #: still running when recording stopped, or its end was never seen
+    UNFINISHED = 3
 
 
 class CallFlag(IntFlag):
-    """What is known about a call beyond its columns."""
+    """What is known about a call beyond its columns; meanings in :data:`CALL_FLAGS`."""
 
-    BEGUN_BEFORE = 1  #: already running when recording started; start_ns is when recording started
-    START_GUESSED = 2  #: its entry was not seen; start_ns is the latest possible
-    END_GUESSED = 4  #: its exit was not seen; its end is the latest possible
-    CUT = 8  #: still running when recording stopped or paused; its end is that moment
-    RESUME = 16  #: one resume of a generator, coroutine or async generator
-    FIRST_RESUME = 32  #: … the first one of its instance
+    BEGUN_BEFORE = 1
+    START_GUESSED = 2
+    END_GUESSED = 4
+    CUT = 8
+    RESUME = 16
+    FIRST_RESUME = 32
+
+
+OUTCOMES: dict[Outcome, str] = {
+    Outcome.RETURNED: "it returned",
+    Outcome.RAISED: "an exception left it",
+    Outcome.YIELDED: "a generator, coroutine or async generator yielded or awaited",
+    Outcome.UNFINISHED: "still running when recording stopped, or its end was never seen",
+}
+
+CALL_FLAGS: dict[CallFlag, str] = {
+    CallFlag.BEGUN_BEFORE: "already running when recording started; start_ns is when recording started",
+    CallFlag.START_GUESSED: "its entry was not seen; start_ns is the latest possible",
+    CallFlag.END_GUESSED: "its exit was not seen; its end is the latest possible",
+    CallFlag.CUT: "still running when recording stopped or paused; its end is that moment",
+    CallFlag.RESUME: "one resume of a generator, coroutine or async generator",
+    CallFlag.FIRST_RESUME: "the first resume of its instance",
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +60,19 @@ def _c(name: str, dtype: str, unit: str, null: str, meaning: str) -> Column:
     return Column(name, dtype, unit, null, meaning)
 
 
+TABLES: dict[str, str] = {
+    "calls": "One row per span, track by track, in start order within a track (a parent before its children). "
+    "On a track spans nest.",
+    "sites": "Call sites: which function is called, by which one, on which line.",
+    "functions": "Functions of all processes; what two processes share is there twice.",
+    "tracks": "Stacks: each thread's own, and one per greenlet. One that has no call and no mark is left out.",
+    "threads": "One row per life of a thread: the operating system's ids may be used again.",
+    "processes": 'One row per process; `meta["processes"]` has each one\'s details in the same order.',
+    "marks": "What the user marked, in start order. A span may end on another track than it began on.",
+    "losses": "What is not as it happened: one row per kind, process and thread; never a count of 0.",
+}
+
 SCHEMA: dict[str, tuple[Column, ...]] = {
-    # One row per span, track by track, in start order within a track (a parent before its children).
     "calls": (
         _c("site", "uint32", "row of sites", "", "call site"),
         _c("track", "uint32", "row of tracks", "", "the stack it ran on"),
@@ -64,8 +92,8 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
     ),
     "functions": (
         _c("name", "str", "", "", "qualified name"),
-        _c("module", "str", "", "\"\"", "module's name"),
-        _c("file", "str", "", "\"\"", "source file; empty for C functions"),
+        _c("module", "str", "", '""', "module's name"),
+        _c("file", "str", "", '""', "source file; empty for C functions"),
         _c("line", "int32", "line", "-1", "first line in the file"),
         _c("kind", "str", "", "", "python, c or gc"),
         _c("process", "uint32", "row of processes", "", "where it was seen"),
@@ -75,7 +103,6 @@ SCHEMA: dict[str, tuple[Column, ...]] = {
         _c("stack", "uint32", "", "0", "0: the thread's own; else the greenlet's number within the thread"),
         _c("name", "str", "", "", "thread's name, with the greenlet's number if it is one"),
     ),
-    # One row per life of a thread: the operating system's ids may be used again.
     "threads": (
         _c("process", "uint32", "row of processes", "", "its process"),
         _c("life", "uint32", "", "", "number within the process, from 1, never used again"),
