@@ -23,7 +23,8 @@ class FakeCore:
         self.start_error: Exception | None = None
         self.folder = Path()
 
-    def start(self, folder: str, engine: str, c_calls: bool, gc: bool) -> str:
+    def start(self, folder: str, package_folder: str, engine: str, c_calls: bool, gc: bool) -> str:
+        assert session.__file__.startswith(package_folder)
         self.calls.append(("start", engine, c_calls, gc))
         if self.start_error:
             raise self.start_error
@@ -39,7 +40,7 @@ class FakeCore:
         (self.folder / "tables.jsonl").write_bytes(b"".join(process.lines))
         (self.folder / "events.bin").write_bytes(process.events_bytes())
 
-    def is_recording(self) -> bool:
+    def is_started(self) -> bool:
         return False
 
     def __getattr__(self, name: str) -> Any:

@@ -147,6 +147,10 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
     """
     if os.getpid() != pid:  # a forked child: the capture is its parent's
         return
+    try:
+        tap.end()  # first of all, so that nothing of ours is in the trace
+    except FrametapError:  # the program found the tap and stopped it
+        return
     from ..record.session import keep_interrupted_status
     from .progress import progress
     from .summary import say, summarise
@@ -155,7 +159,7 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         with progress("writing", quiet) as show:
-            tap.stop(progress=show)
+            tap.write(progress=show)
         if not quiet:
             summarise(str(tap.path), wished)
     except FrametapError as error:

@@ -107,7 +107,7 @@ class Tap:
         global _running, _exit_handler_registered
         with _lock:
             core = load_core()
-            if _running is not None and (_running._pid == os.getpid() or core.is_recording()):
+            if _running is not None and (_running._pid == os.getpid() or core.is_started()):
                 raise StateError(f"already recording to {_running._output}; stop that tap before starting another")
             wanted = self.options.output
             output, spool = claim(self._output if wanted is None else os.fsdecode(wanted))
@@ -159,6 +159,18 @@ class Tap:
             The capture cannot be written (disk full). What was recorded is kept: the message says
             where, and how to get it.
         """
+        if self.end():
+            self.write(progress=progress)
+        return self.path
+
+    def end(self) -> bool:
+        """The first half of :meth:`stop`: record no more.
+
+        Returns
+        -------
+        bool
+            Whether this process is the one to :meth:`write` the capture: not a forked child.
+        """
         global _running
         with _lock:
             core, pid = self._require_recording("stop"), self._pid
@@ -166,24 +178,10 @@ class Tap:
             self._pid = 0
             if _running is self:
                 _running = annotate.recording_core = None
-        if pid == os.getpid():
-            self._pack(progress)
-        return self.path
+        return pid == os.getpid()
 
-    def pause(self) -> None:
-        """Record nothing until :meth:`resume`. What is running ends its part of the trace here."""
-        self._require_recording("pause").pause()
-
-    def resume(self) -> None:
-        """Go on after :meth:`pause`."""
-        self._require_recording("resume").resume()
-
-    def _require_recording(self, wish: str) -> Any:
-        if not self._pid:
-            raise StateError(f"cannot {wish}: the tap for {self._output} is not recording")
-        return self._core
-
-    def _pack(self, progress: Callable[[int, int], None] | None) -> None:
+    def write(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """The second half of :meth:`stop`: make the capture of what was recorded."""
         from pathlib import Path
 
         from ..store import pack
@@ -197,6 +195,19 @@ class Tap:
                 f"could not be written ({error}); the recording is kept, get it with: frametap recover {self._spool}",
             ) from error
         remember_written(self._output)
+
+    def pause(self) -> None:
+        """Record nothing until :meth:`resume`. What is running ends its part of the trace here."""
+        self._require_recording("pause").pause()
+
+    def resume(self) -> None:
+        """Go on after :meth:`pause`."""
+        self._require_recording("resume").resume()
+
+    def _require_recording(self, wish: str) -> Any:
+        if not self._pid:
+            raise StateError(f"cannot {wish}: the tap for {self._output} is not recording")
+        return self._core
 
     # ---- annotations -------------------------------------------------------------------------
 
