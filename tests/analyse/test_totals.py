@@ -72,7 +72,9 @@ def test_call_sites_tell_caller_line_and_callee() -> None:
 def test_threads_are_told_apart_on_request() -> None:
     calls = [(0, 0, 0, 0, 10), (1, 0, 0, 0, 20), (2, 0, 0, 30, 5)]
     trace = make_trace(calls, [F], threads=("main", "worker"), tracks=[0, 1, 1], processes=2)
-    rows = [(r["thread"], r["pid"], r["native_id"], r["calls"], r["total_ns"]) for r in functions(trace, by_thread=True)]
+    rows = [
+        (r["thread"], r["pid"], r["native_id"], r["calls"], r["total_ns"]) for r in functions(trace, by_thread=True)
+    ]
     assert sorted(rows) == [("main", 100, 500, 1, 10), ("worker", 101, 501, 2, 25)]
     assert [(r["name"], r["calls"], r["busy_ns"], r["deepest"]) for r in threads(trace)] == [
         ("main", 1, 10, 1),

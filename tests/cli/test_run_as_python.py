@@ -94,7 +94,9 @@ SCRIPTS: dict[str, tuple[dict[str, str | bytes], tuple[str, ...]]] = {
     "own hook": ({"a.py": "import sys\nsys.excepthook = lambda *a: print(a[:2], a[2].tb_lineno)\n1/0"}, ("a.py",)),
     "hook raises exit": ({"a.py": "import sys\ndef h(*a): sys.exit(9)\nsys.excepthook = h\n1/0"}, ("a.py",)),
     "post mortem": (
-        {"a.py": "import atexit, sys\natexit.register(lambda: print(sys.last_traceback.tb_frame.f_code.co_filename))\n1/0"},
+        {
+            "a.py": "import atexit, sys\natexit.register(lambda: print(sys.last_traceback.tb_frame.f_code.co_filename))\n1/0"
+        },
         ("a.py",),
     ),
     "interrupted": ({"a.py": "import signal; signal.raise_signal(2)"}, ("a.py",)),

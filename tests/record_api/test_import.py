@@ -21,6 +21,7 @@ def python(code: str) -> str:
         capture_output=True,
         text=True,
         timeout=60,
+        check=False,
     )
     assert process.returncode == 0, process.stderr
     return process.stdout
@@ -29,9 +30,9 @@ def python(code: str) -> str:
 def test_importing_frametap_and_preparing_a_run_loads_nothing_heavy() -> None:
     heavy = "{'numpy', 'rich', 'zipfile', 'typing', 'pathlib', 'argparse', 'threading', 'asyncio'}"
     assert python(f"import frametap; print({heavy} & set(sys.modules))") == "set()\n"
-    assert python(f"import frametap.cli.main, frametap.cli.run, frametap.record; print({heavy} & set(sys.modules))") == (
-        "set()\n"
-    )
+    assert python(
+        f"import frametap.cli.main, frametap.cli.run, frametap.record; print({heavy} & set(sys.modules))"
+    ) == ("set()\n")
 
 
 def test_every_public_name_is_there() -> None:

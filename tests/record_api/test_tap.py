@@ -30,9 +30,8 @@ def test_block_is_recorded_into_a_capture_that_opens(core, tmp_path) -> None:
 
 
 def test_second_recording_is_refused_and_says_which_runs(core, tmp_path) -> None:
-    with frametap.trace(tmp_path / "one.ftap"):
-        with pytest.raises(StateError, match=r"one\.ftap"):
-            frametap.trace(tmp_path / "two.ftap").start()
+    with frametap.trace(tmp_path / "one.ftap"), pytest.raises(StateError, match=r"one\.ftap"):
+        frametap.trace(tmp_path / "two.ftap").start()
     assert not (tmp_path / "two.ftap.part").exists()
     with frametap.trace(tmp_path / "two.ftap"):
         pass

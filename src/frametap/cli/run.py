@@ -164,7 +164,7 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
             summarise(str(tap.path), wished)
     except FrametapError as error:
         say(f"frametap: {error}")
-    except Exception as error:  # the summary is not worth a traceback after the program's own output
+    except Exception as error:  # noqa: BLE001 - the summary is not worth a traceback after the program's own output
         say(f"frametap: no summary ({type(error).__name__}: {error}); the capture is {tap.path}")
     except KeyboardInterrupt:
         say(f"frametap: interrupted; see {tap.path} or {tap.path}.part")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
-    from typing import Any, TypeVar
+    from typing import Any, Self, TypeVar
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -92,7 +92,7 @@ class Tap:
 
     # ---- start and stop ----------------------------------------------------------------------
 
-    def start(self) -> Tap:
+    def start(self) -> Self:
         """Start recording; returns the tap.
 
         Raises
@@ -227,7 +227,7 @@ class Tap:
 
     # ---- with and @ --------------------------------------------------------------------------
 
-    def __enter__(self) -> Tap:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
@@ -319,6 +319,6 @@ def keep_interrupted_status() -> None:
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         try:
-            exec("raise KeyboardInterrupt")
+            exec("raise KeyboardInterrupt")  # noqa: S102 - nothing else sets the flag
         except KeyboardInterrupt:
             pass
