@@ -108,11 +108,11 @@ static_assert(sizeof(ClockPair) == 24);
 static_assert(sizeof(FileHeader) == 8 + 16 + 48 + 8 + 8 + 8 * kMaxLossKinds);
 static_assert(sizeof(FileHeader) <= kHeaderBytes);
 
-// Segments follow one another inside a chunk, each on a multiple of kSegmentAlign, until the
-// chunk's end or bytes that are not a segment header.
+// Segments follow one another inside a chunk, each on a multiple of kSegmentAlign, after the room
+// (capacity_words) of the one before. Thread 0: room that no thread has taken.
 struct SegmentHeader {
   uint32_t magic;         // kSegmentMagic
-  uint32_t thread;        // thread life id, from 1, never used again in this process
+  uint32_t thread;        // thread life id, from 1, never used again in this process; 0: free
   uint32_t sequence;      // 0, 1, 2 … within the thread
   uint32_t n_words;       // words after this header; 0 while the segment is being written
                           //   (read up to the first zero id or the chunk's end)

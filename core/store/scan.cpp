@@ -34,7 +34,7 @@ size_t read_at(int fd, void* to, size_t n, uint64_t offset) {
   return done;
 }
 
-bool is_header(const SegmentHeader& h) { return h.magic == format::kSegmentMagic && h.thread != 0; }
+bool is_header(const SegmentHeader& h) { return h.magic == format::kSegmentMagic; }
 
 // Where the next segment header lies in [from, to), or `to`. *any: whether a byte before it is not zero.
 uint64_t search_header(int fd, uint64_t from, uint64_t to, bool* any) {
@@ -93,11 +93,6 @@ class Finder {
     columns_.fault_kind.push_back(static_cast<uint8_t>(kind));
   }
 
-  bool header_at(uint64_t offset, uint64_t limit) {
-    SegmentHeader h;
-    return offset + sizeof h <= limit && read_at(fd_, &h, sizeof h, offset) == sizeof h && is_header(h);
-  }
-
   // Notes the segment at `at`; returns where the next one starts.
   uint64_t segment(const SegmentHeader& h, uint64_t at, uint64_t end, uint64_t limit) {
     const uint64_t first = at + sizeof h;
@@ -108,6 +103,8 @@ class Finder {
       fault(at, Fault::kCapacity);
       capacity = words_to_end;
     }
+    const uint64_t next = align_segment(first + capacity * 8);
+    if (h.thread == 0) return next;  // room that no thread has taken
     uint64_t n = h.n_words;
     if (n == 0) {
       size_t room = std::min(capacity, words_to_limit);
@@ -126,12 +123,6 @@ class Finder {
     columns_.n_words.push_back(n);
     columns_.offset.push_back(first);
     columns_.open.push_back(h.n_words == 0);
-    uint64_t next = align_segment(first + capacity * 8);
-    if (h.n_words != 0 && n < capacity && !header_at(next, limit)) {
-      // A writer may give back the room that a finished segment did not need.
-      uint64_t close = align_segment(first + n * 8);
-      if (header_at(close, limit)) return close;
-    }
     return next;
   }
 

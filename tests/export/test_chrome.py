@@ -56,6 +56,14 @@ def test_events_are_kinetos_with_exact_times_and_ids() -> None:
     assert calls == [common | {"name": n, "ts": s, "dur": d, "args": args} for n, s, d, args in expected]
 
 
+def test_ids_are_rows_of_the_table_on_every_track() -> None:
+    calls = complete_events(
+        written(build([[call("f", 0, 9, [call("g", 1, 2)])], [call("h", 0, 9, [call("i", 1, 2)])]]))
+    )
+    ids = [(one["args"]["Python id"], one["args"]["Python parent id"]) for one in calls]
+    assert ids == [(1, None), (2, 1), (3, None), (4, 3)]
+
+
 def test_any_name_gives_valid_ascii_json() -> None:
     odd = ['"', "\\", "\n\0\x1f", "é🐍", "\udcff", ";", "", "x" * 100_000]
     data = written(build([[call(name, k, k + 1) for k, name in enumerate(odd)]]))

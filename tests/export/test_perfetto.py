@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from readers import trace_processor
 
-from frametap.export import check, perfetto
+from frametap.export import check, perfetto, perfetto_records
 from frametap.table import Trace
 from frametap.table.schema import CallFlag, Outcome
 
@@ -170,7 +170,7 @@ def test_any_nested_calls_read_back_by_the_schema_are_the_table(tracks: list, pi
     trace = build([Track(calls, k) for k, calls in enumerate(tracks)], threads=threads)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check, "PIECE", piece)
-        patch.setattr(perfetto, "PIECE", piece)
+        patch.setattr(perfetto_records, "PIECE", piece)
         read = perfetto_protos.read(written(trace))
     got = [one for track in read.values() for one in track]
     calls, sites, functions = trace.calls, trace.sites, trace.functions
