@@ -133,6 +133,8 @@ def main(words: list[str]) -> int:
     except FrametapError as error:
         return fail(error)
     except OSError as error:
+        if error.filename is None:
+            return fail(error)
         # As python says it, and with its exit status.
         return fail(f"can't open file {error.filename!r}: [Errno {error.errno}] {error.strerror}")
     program.run()

@@ -15,7 +15,7 @@ import sys
 from .. import annotate
 from ..errors import CaptureError, FrametapError, StateError, UnsupportedError
 from .options import Options
-from .spool_folder import add_process, claim, describe_process, describe_spool, remember_written
+from .spool_folder import add_process, claim, describe_spool, remember_written, tell_engine
 from .support import load_core
 
 TYPE_CHECKING = False
@@ -70,6 +70,7 @@ class Tap:
         self._output = os.path.abspath(os.fsdecode(options.output) if options.output is not None else _default_output())
         self._spool = ""
         self._folder = ""
+        self._info: dict[str, Any] = {}  # of process.json
         self._engine = ""
         self._pid = 0  # of the process that records; 0 while none does
         self._core: Any = None
@@ -114,7 +115,7 @@ class Tap:
             try:
                 options = self.options.to_dict()
                 describe_spool(spool, output, options)
-                folder = add_process(spool, self.options.engine, options)
+                folder, self._info = add_process(spool, options)
                 if not _exit_handler_registered:
                     atexit.register(_stop_at_exit)
                     _exit_handler_registered = True
@@ -187,7 +188,7 @@ class Tap:
         from ..store import pack
 
         try:
-            describe_process(self._folder, self._engine, self.options.to_dict())
+            tell_engine(self._folder, self._info, self._engine)
             pack(Path(self._spool), Path(self._output), progress=progress)
         except (OSError, FrametapError) as error:
             raise CaptureError(
