@@ -165,11 +165,11 @@ void make_mirror(Recorder* r) {
 // Writes the stack that runs on a thread now, outermost first.
 void write_running_stack(Recorder* r, PyThreadState* ts) {
   r->sp = r->before_end = r->mirror + 1;
-  r->stack_id = 0;
-  r->next_stack_id = 1;
   r->parked.clear();
   r->parked_by_top.clear();
   write_record(r, now_ticks(), RecordKind::kArm, 0);
+  if (r->stack_id != 0) write_record(r, r->last, RecordKind::kSwitch, 0);
+  r->stack_id = 0;
   std::vector<Frame*> frames;
   for (Frame* f = skip_to_caller(top_frame(ts)); f; f = skip_to_caller(f->previous))
     frames.push_back(f);

@@ -161,10 +161,18 @@ void Replayer::exit_c(Outcome outcome) {
   close_top(track, outcome, 0);
 }
 
-// `found`: what to count for each visible call that is closed, -1 for nothing.
+// Of a frame that ran before recording started, 3.11 cannot see the exit: its end is marked as
+// guessed, but nothing was lost. Hidden calls are not shown at all.
+bool Replayer::is_loss_unless_exit_seen(const Track& track) {
+  const Frame& frame = track.open.back();
+  if (frame.site_class & kSiteHidden) return false;
+  return !(track.calls.flags[static_cast<size_t>(frame.row)] & kBegunBefore);
+}
+
+// `found`: what to count for each call that is lost so, -1 for nothing.
 void Replayer::close_stack(Track& track, uint8_t flags, int found) {
   while (!track.open.empty()) {
-    if (found >= 0 && !(track.open.back().site_class & kSiteHidden)) lose(found);
+    if (found >= 0 && is_loss_unless_exit_seen(track)) lose(found);
     close_top(track, Outcome::kUnfinished, flags);
   }
 }
@@ -180,9 +188,11 @@ void Replayer::close_all(uint8_t flags, int found) {
 void Replayer::gone(uint64_t n) {
   Track& track = tracks_[current_];
   uint64_t closed = std::min<uint64_t>(n, track.open.size());
-  lose(static_cast<int>(LossKind::kGoneUnseen), closed);
   if (n > closed) lose(kFoundUnmatchedExit);
-  for (uint64_t i = 0; i < closed; ++i) close_top(track, Outcome::kUnfinished, kEndGuessed);
+  for (uint64_t i = 0; i < closed; ++i) {
+    if (is_loss_unless_exit_seen(track)) lose(static_cast<int>(LossKind::kGoneUnseen));
+    close_top(track, Outcome::kUnfinished, kEndGuessed);
+  }
 }
 
 void Replayer::enter_running(uint64_t site, uint8_t flags, const uint64_t* words, size_t n_words) {

@@ -211,6 +211,7 @@ class Replayer {
   void close_stack(Track& track, uint8_t flags, int found);
   size_t record(const uint64_t* head, size_t n_left);
   void enter_running(uint64_t site, uint8_t flags, const uint64_t* words, size_t n_words);
+  static bool is_loss_unless_exit_seen(const Track& track);
   void gone(uint64_t n);
   void switch_to(uint64_t stack);
   void mark(MarkKind kind, uint64_t name, uint64_t value);

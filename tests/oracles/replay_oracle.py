@@ -109,9 +109,13 @@ class Replayer:
         if call["up"]:
             call["up"]["inside"] += call["duration_ns"]
 
+    def is_loss_unless_exit_seen(self, stack: int) -> bool:
+        call = self.open[stack][-1]
+        return not call["class"] & HIDDEN and not call["flags"] & BEGUN_BEFORE
+
     def close_stack(self, stack: int, flags: int, found: int | None = None) -> None:
         while self.open[stack]:
-            if found is not None and not self.open[stack][-1]["class"] & HIDDEN:
+            if found is not None and self.is_loss_unless_exit_seen(stack):
                 self.lose(found)
             self.close(stack, UNFINISHED, flags)
 
@@ -190,10 +194,11 @@ class Replayer:
             self.enter(arg, BEGUN_BEFORE if kind == 3 else START_GUESSED, words[0] if words else None)
         elif kind == 5:  # gone
             n = min(arg, len(self.open[self.stack]))
-            self.lose(GONE_UNSEEN, n)
             if arg > n:
                 self.lose(FOUND_UNMATCHED_EXIT)
             for _ in range(n):
+                if self.is_loss_unless_exit_seen(self.stack):
+                    self.lose(GONE_UNSEEN)
                 self.close(self.stack, UNFINISHED, END_GUESSED)
         elif kind == 6:  # switch
             if arg >= 1 << 32:

@@ -80,7 +80,7 @@ def survives(path: Path, data: bytes) -> None:
 def test_a_damaged_capture_is_a_clear_error_or_a_partial_capture(tmp_path: Path, spool: Any) -> None:
     pack(spool.write(), spool.output)
     data = spool.output.read_bytes()
-    for mutated in mutations(data, 1, 150):
+    for mutated in mutations(data, 1, 100):
         survives(tmp_path / "x.ftap", mutated)
 
 
@@ -88,7 +88,7 @@ def test_a_damaged_capture_is_a_clear_error_or_a_partial_capture(tmp_path: Path,
 def test_a_damaged_spool_is_a_clear_error_or_a_partial_capture(spool: Any, name: str) -> None:
     path = spool.write() / "p100-0" / name
     data = path.read_bytes()
-    for mutated in mutations(data, 2, 60):
+    for mutated in mutations(data, 2, 25):
         path.write_bytes(mutated)
         try:
             read_all(spool.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import struct
 import subprocess
 import sys
@@ -153,6 +154,25 @@ def test_a_capture_that_cannot_be_written_keeps_the_spool(tmp_path: Path, killed
     with pytest.raises(CaptureError, match="cannot be written.*frametap recover"):
         pack(killed.path, tmp_path / "no such folder" / "x.ftap")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.ftap.part"]
+
+
+def test_a_full_disk_keeps_the_spool(tmp_path: Path, spool_writer: ModuleType) -> None:
+    spool = spool_writer.SpoolWriter(tmp_path)
+    rng = random.Random(1)
+    spool.process(chunk_bytes=1 << 20).thread().word(*map(rng.getrandbits, [64] * 100_000))
+    code = (
+        "import resource, sys; from pathlib import Path; from frametap.errors import CaptureError\n"
+        "from frametap.store import pack\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))\n"
+        "try: pack(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "except CaptureError as error: print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code, spool.write(), spool.output], check=True, capture_output=True, text=True
+    ).stdout
+    assert "cannot be written: File too large; what was recorded is still in" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.ftap.part"]
+    assert recover(spool.path) == spool.output
 
 
 def test_a_failure_half_way_leaves_nothing_but_the_spool(tmp_path: Path, killed: Any) -> None:

@@ -145,11 +145,14 @@ def _count(record: ProcessRecord, life: int) -> dict[str, int]:
     counts = np.zeros(_COUNT_RECORD + 256, np.uint64)
     for segment in record.segments(life):
         counts += _core.count_events(segment.words)
-    named = {"enter": counts[_COUNT_ENTER], "resume": counts[_COUNT_RESUME]}
-    named.update({c.name.lower(): counts[c] for c in Control})
-    named.update({f"record.{_record_name(k)}": counts[_COUNT_RECORD + k] for k in range(256)})
-    named["invalid"] = counts[_COUNT_INVALID]
-    return {name: int(n) for name, n in named.items() if n}
+    return {_count_name(i): int(counts[i]) for i in np.flatnonzero(counts).tolist()}
+
+
+def _count_name(index: int) -> str:
+    special = {_COUNT_ENTER: "enter", _COUNT_RESUME: "resume", _COUNT_INVALID: "invalid"}
+    if index >= _COUNT_RECORD:
+        return f"record.{_record_name(index - _COUNT_RECORD)}"
+    return special[index] if index in special else Control(index).name.lower()
 
 
 def _sum(parts: list[dict[str, int] | None]) -> dict[str, int]:

@@ -166,9 +166,6 @@ def _fits(value: Any, field: range | type[str]) -> bool:
 
 
 def _transpose(rows: Iterable[Iterable[Any]], names: Iterable[str]) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    appends = [c.append for c in columns.values()]
-    for row in rows:
-        for append, value in zip(appends, row, strict=True):
-            append(value)
-    return columns
+    names = tuple(names)
+    columns = list(map(list, zip(*rows, strict=True))) or [[] for _ in names]
+    return dict(zip(names, columns, strict=True))
