@@ -153,6 +153,7 @@ def test_annotations_reach_the_core_only_while_recording(core, tmp_path) -> None
     assert core.calls[1:-1] == expected * 2
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # other tests may have left threads
 def test_forked_child_does_not_write_its_parents_capture(core, tmp_path) -> None:
     tap = frametap.trace(tmp_path / "x.ftap").start()
     pid = os.fork()
