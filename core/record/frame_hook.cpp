@@ -31,10 +31,14 @@ PyObject* hook(PyThreadState* ts, Frame* frame, int throwing);
 // Below this depth there is no room for more hooked calls: this call and all it makes go unrecorded.
 FT_COLD PyObject* evaluate_unhooked(Recorder* r, uint64_t generation, PyThreadState* ts, Frame* frame, int throwing) {
   g_events.count_loss(LossKind::kDeepStack);
+  // C calls would be seen still, without the frames that make them.
+  const bool outermost_gap = !g_ignore_c_calls;
+  g_ignore_c_calls = true;
   write_record(r, now_ticks(), RecordKind::kGapBegin, uint64_t(LossKind::kDeepStack));
   bool on_top = _PyInterpreterState_GetEvalFrameFunc(ts->interp) == hook;
   if (on_top) _PyInterpreterState_SetEvalFrameFunc(ts->interp, g_previous);
   PyObject* result = g_previous(ts, frame, throwing);
+  if (outermost_gap) g_ignore_c_calls = false;
   if (g_generation != generation) return result;
   if (on_top && _PyInterpreterState_GetEvalFrameFunc(ts->interp) == g_previous)
     _PyInterpreterState_SetEvalFrameFunc(ts->interp, hook);
@@ -61,9 +65,12 @@ PyObject* hook(PyThreadState* ts, Frame* frame, int throwing) {
   if (FT_UNLIKELY(!g_sites.find(ip, code, id))) id = g_sites.python_site(ip, frame_code(frame), frame, caller);
   char here;
   if (FT_UNLIKELY(&here < r->stack_limit)) return evaluate_unhooked(r, generation, ts, frame, throwing);
+  // At the recursion limit the evaluation fails before the frame runs: no call. (Not so while a
+  // RecursionError is being made: then there is headroom.)
+  if (FT_UNLIKELY(ts->recursion_remaining <= 0) && !ts->recursion_headroom) return g_previous(ts, frame, throwing);
 
   push(r, entry_of(frame));
-  if (FT_UNLIKELY(id == kSkipSite)) {
+  if (FT_UNLIKELY(id == kSkipSite) || FT_UNLIKELY(resume && throwing && never_resumed(frame))) {
     PyObject* result = g_previous(ts, frame, throwing);
     if (g_generation == generation && r->sp[-1] == entry_of(frame)) r->sp--;
     return result;

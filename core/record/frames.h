@@ -88,9 +88,10 @@ inline int frame_lasti_bytes(const Frame* f, const PyCodeObject* code) {
 }
 
 // A frame before its first RESUME: still being set up, or 3.13's helper frame (also called
-// `__init__`) between a class and its `__init__`. Such a frame is nobody's caller.
+// `__init__`) between a class and its `__init__`. No event told of it, so it is nobody's caller. On
+// 3.11 the hook sees a frame before it is set up: every frame counts.
 inline bool is_incomplete(const Frame* f) {
-  if (owned_by_generator(f)) return false;
+  if (PY_VERSION_HEX < 0x030c0000 || owned_by_generator(f)) return false;
   const PyCodeObject* code = frame_code(f);
   return frame_lasti_bytes(f, code) < int(code->_co_firsttraceable * sizeof(_Py_CODEUNIT));
 }

@@ -103,8 +103,12 @@ void open_running_frame(Recorder* r, Frame* frame, RecordKind kind) {
 }
 
 void repair_entry(Recorder* r, Frame* caller) {
-  while (caller && frame_part(r->sp[-1]) != entry_of(caller) && stands_at_resume(caller) &&
-         !find_in_mirror(r, entry_of(caller), ~kTags))
+  // Frames that are linked without running: one whose entry event is still to come, and a generator
+  // through which throw() or close() reaches the one it delegates to.
+  size_t unused;
+  while (caller && frame_part(r->sp[-1]) != entry_of(caller) &&
+         (stands_at_resume(caller) || owned_by_generator(caller)) &&
+         !find_in_mirror(r, entry_of(caller), ~kTags) && !find_parked(r, entry_of(caller), unused))
     caller = skip_to_caller(caller->previous);
   if (frame_part(r->sp[-1]) == entry_of(caller)) return;
   const MirrorEntry want = entry_of(caller);
@@ -158,8 +162,21 @@ void repair_entry(Recorder* r, Frame* caller) {
   g_events.count_loss(LossKind::kMissedEntry, missed.size());
 }
 
+bool switch_to_stack_with(Recorder* r, MirrorEntry entry) {
+  size_t index;
+  if (!find_parked(r, frame_part(entry), index)) return false;
+  const auto& entries = r->parked[index].entries;
+  if (entries.empty() || entries.back() != entry) return false;
+  switch_to_parked(r, index);
+  return true;
+}
+
 bool repair_exit(Recorder* r, Frame* frame) {
   const MirrorEntry want = entry_of(frame);
+  if (r->sp[-1] == (want | kQuietTag)) {
+    r->sp--;
+    return false;
+  }
   MirrorEntry* found = find_in_mirror(r, want, ~MirrorEntry(0));
   if (!found) {
     size_t index;

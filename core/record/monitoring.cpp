@@ -81,11 +81,18 @@ PyObject* on_py_resume(PyObject*, PyObject* const* args, size_t, PyObject*) {
   enter_python(code_arg(args), true, false);
   return none();
 }
-// throw() or close() on a generator: it can be the first thing that ever happens to it.
+// throw() or close() on a generator. If that is the first thing that ever happens to it, nothing of it
+// runs: no call.
 PyObject* on_py_throw(PyObject*, PyObject* const* args, size_t, PyObject*) {
   Recorder* r = my_recorder();
-  bool resume = code_arg(args)->co_flags & kGeneratorFlags;
-  enter_python(code_arg(args), resume, r && resume && never_resumed(frame_of(r)));
+  if (FT_UNLIKELY(!r)) return none();
+  Frame* f = frame_of(r);
+  if (never_resumed(f)) {
+    expect_caller(r, caller_of(r, f));
+    push(r, entry_of(f) | kQuietTag);
+  } else {
+    enter_python(code_arg(args), true, false);
+  }
   return none();
 }
 PyObject* on_py_return(PyObject*, PyObject* const*, size_t, PyObject*) {

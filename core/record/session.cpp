@@ -401,19 +401,22 @@ Recorder* recorder_for(PyThreadState* ts, Frame* entering) {
   return r;
 }
 
-void write_sync(Recorder* r, uint64_t tick) {
+uint64_t bridge_ticks(Recorder* r, uint64_t tick) {
+  // An exit reads its tick first; a repair that it needed has written later ones. The clocks of two
+  // processors can differ by as little.
+  constexpr uint64_t kSmall = uint64_t(1) << 32;
+  if (tick < r->last && r->last - tick < kSmall) return r->last;
   reinterpret_cast<uint64_t*>(r->p)[1] = tick;
   asm volatile("" ::: "memory");
   reinterpret_cast<uint64_t*>(r->p)[0] = format::kSync;
   r->p += 16;
+  r->last = tick;
+  return tick;
 }
 
 void write_record(Recorder* r, uint64_t tick, RecordKind kind, uint64_t arg, int n_words, uint64_t word) {
+  if ((tick - r->last) >> 32) tick = bridge_ticks(r, tick);
   uint64_t delta = tick - r->last;
-  if (delta >> 32) {
-    write_sync(r, tick);
-    delta = 0;
-  }
   r->last = tick;
   auto* p = reinterpret_cast<uint64_t*>(r->p);
   if (n_words) p[2] = word;

@@ -30,6 +30,7 @@ namespace frametap {
 using MirrorEntry = uintptr_t;
 inline constexpr MirrorEntry kCallTag = 1;        // a C call made by that frame
 inline constexpr MirrorEntry kCollectionTag = 2;  // a garbage collection that began in that frame
+inline constexpr MirrorEntry kQuietTag = 3;       // that frame itself, but its entry and exit are no events
 inline constexpr MirrorEntry kTags = 3;
 inline MirrorEntry entry_of(const Frame* f) { return reinterpret_cast<MirrorEntry>(f); }
 inline MirrorEntry frame_part(MirrorEntry e) { return e & ~kTags; }
@@ -82,13 +83,16 @@ extern __thread Recorder* t_recorder __attribute__((tls_model("initial-exec")));
 FT_COLD Recorder* recorder_for(PyThreadState* ts, Frame* entering);
 FT_COLD void next_segment(Recorder* r);
 FT_COLD void grow_mirror(Recorder* r);
-FT_COLD void write_sync(Recorder* r, uint64_t tick);
+// `tick` does not follow the last one within 2^32: writes a sync word. Returns the tick to go on with.
+FT_COLD uint64_t bridge_ticks(Recorder* r, uint64_t tick);
 // Opens a frame that runs without its entry having been seen.
 void open_running_frame(Recorder* r, Frame* frame, format::RecordKind kind);
 // The caller of an entry is not on top of the mirror: repairs the mirror so that it is.
 FT_COLD void repair_entry(Recorder* r, Frame* caller);
 // The frame that is left is not on top. True: it is now.
 FT_COLD bool repair_exit(Recorder* r, Frame* frame);
+// True: a parked stack has this entry on top, and runs now.
+FT_COLD bool switch_to_stack_with(Recorder* r, MirrorEntry entry);
 void write_record(Recorder* r, uint64_t tick, format::RecordKind kind, uint64_t arg, int n_words = 0,
                   uint64_t word = 0);
 
@@ -96,8 +100,8 @@ void write_record(Recorder* r, uint64_t tick, format::RecordKind kind, uint64_t 
 FT_INLINE void put(Recorder* r, uint64_t tick, uint32_t id) {
   uint64_t delta = tick - r->last;
   if (FT_UNLIKELY(delta >> 32)) {
-    write_sync(r, tick);
-    delta = 0;
+    tick = bridge_ticks(r, tick);
+    delta = tick - r->last;
   }
   r->last = tick;
   char* p = r->p;
@@ -112,8 +116,8 @@ FT_INLINE void put(Recorder* r, uint64_t tick, uint32_t id) {
 FT_INLINE void put_resume(Recorder* r, uint64_t tick, uint32_t id, const Frame* frame, bool first) {
   uint64_t delta = tick - r->last;
   if (FT_UNLIKELY(delta >> 32)) {
-    write_sync(r, tick);
-    delta = 0;
+    tick = bridge_ticks(r, tick);
+    delta = tick - r->last;
   }
   r->last = tick;
   char* p = r->p;
@@ -160,9 +164,11 @@ FT_INLINE void enter_c(Recorder* r, Frame* caller, uintptr_t ip, PyObject* calla
   put(r, now_ticks(), id);
 }
 
-// C calls that were already running when recording started return without an entry: no loss.
+// C calls that were already running when recording started return without an entry: no loss. Or a
+// greenlet was switched away from in a C call, and goes on with the return of its own.
 FT_INLINE void leave_c(Recorder* r, uint64_t tick, Frame* caller, uint32_t how) {
-  if (FT_LIKELY(r->sp[-1] == (entry_of(caller) | kCallTag))) {
+  const MirrorEntry entry = entry_of(caller) | kCallTag;
+  if (FT_LIKELY(r->sp[-1] == entry) || (!r->parked.empty() && switch_to_stack_with(r, entry))) {
     r->sp--;
     put(r, tick, how);
   }
