@@ -36,7 +36,7 @@ def span(name: str) -> AbstractContextManager[Any]:
     ...     pass
     """
     core = recording_core
-    return NO_SPAN if core is None else core.Span(name)  # type: ignore[no-any-return]
+    return NO_SPAN if core is None else core.Span(name)
 
 
 def mark(name: str) -> None:

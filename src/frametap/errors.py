@@ -60,8 +60,7 @@ class NewerFormatError(CaptureError):
     def __init__(self, path: object, found: int, supported: int) -> None:
         super().__init__(
             path,
-            f"format version {found}, but this frametap reads up to {supported}; "
-            "install a newer frametap to read it",
+            f"format version {found}, but this frametap reads up to {supported}; install a newer frametap to read it",
         )
         self.found = found
         self.supported = supported

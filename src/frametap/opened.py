@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from .store import Capture
     from .table import Trace
 
@@ -60,7 +62,7 @@ class OpenedCapture:
     def close(self) -> None:
         self.capture.close()
 
-    def __enter__(self) -> OpenedCapture:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

@@ -31,6 +31,7 @@ def start(command: list[str], folder: Path, stdin: bytes = b"", **variables: str
         cwd=folder,
         env=environment,
         timeout=120,
+        check=False,
         # As from a shell: a test runner in the background has SIGINT ignored, which children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )

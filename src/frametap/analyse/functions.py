@@ -63,11 +63,13 @@ def call_sites(trace: Trace, by_thread: bool = False) -> Stats:
         function called), then as for :func:`functions`. ``caller`` is "" where no Python function
         called: the first call of a thread.
     """
-    group, first = _function_groups(trace)
+    group, _ = _function_groups(trace)
     sites = trace.sites
     caller = sites["caller"]
     caller_group = np.where(caller >= 0, group[np.maximum(caller, 0)] if len(group) else -1, -1)
-    key_of_site, first_site = _number(zip(caller_group.tolist(), sites["line"].tolist(), group[sites["function"]].tolist()))
+    key_of_site, first_site = _number(
+        zip(caller_group.tolist(), sites["line"].tolist(), group[sites["function"]].tolist())
+    )
     sums = totals(trace, key_of_site, len(first_site), by_thread=by_thread)
     shown = first_site[sums["key"]]
     callee, caller = sites["function"][shown], caller[shown]

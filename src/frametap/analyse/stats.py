@@ -22,7 +22,7 @@ class Stats:
     Examples
     --------
     >>> stats = Stats({"name": np.array(["f", "g"], object), "calls": np.array([1, 3])})
-    >>> stats[1], list(stats["calls"]), len(stats)
+    >>> stats[1], stats["calls"].tolist(), len(stats)
     ({'name': 'g', 'calls': 3}, [1, 3], 2)
     >>> stats.sorted_by("calls").head(1)[0]["name"]
     'g'

@@ -69,7 +69,7 @@ def totals(trace: Trace, key_of_site: np.ndarray, n_keys: int, *, by_thread: boo
         empty = np.empty(0, np.int64)
         names = "key thread calls instances self_ns total_ns mean_ns min_ns max_ns raised unfinished"
         return {name: empty for name in names.split()}
-    cell, part_cell = np.unique(np.concatenate(cells), return_inverse=True)
+    cell, part_cell = _cells(np.concatenate(cells))
     sums: dict[str, np.ndarray] = {}
     for name, pieces in parts.items():
         values = np.concatenate(pieces)
@@ -86,10 +86,19 @@ def totals(trace: Trace, key_of_site: np.ndarray, n_keys: int, *, by_thread: boo
 
 
 def _cells(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``np.unique`` with the inverse, by a table instead of a sort where the values are few."""
+    """``np.unique`` with the inverse, by a table instead of a sort where the values are few.
+
+    Not ``np.unique`` itself: it imports ``numpy.ma``, which would be a tenth of ``frametap run`` on a short program.
+    """
     space = int(values.max()) + 1
     if space > len(values):
-        return np.unique(values, return_inverse=True)
+        order = np.argsort(values)
+        ordered = values[order]
+        is_first = np.ones(len(values), bool)
+        is_first[1:] = ordered[1:] != ordered[:-1]
+        number = np.empty(len(values), np.int64)
+        number[order] = np.cumsum(is_first) - 1
+        return ordered[is_first], number
     seen = np.zeros(space, bool)
     seen[values] = True
     number = np.cumsum(seen) - 1
@@ -112,7 +121,8 @@ def _sum(cell: np.ndarray, values: np.ndarray | None, n_cells: int) -> np.ndarra
 def _keys_of_calls(site: np.ndarray, key_of_site: np.ndarray, n_keys: int) -> np.ndarray:
     """The key of each call, in the smallest type: 16 bits are sorted by radix, ten times as fast."""
     small = np.uint16 if n_keys <= 1 << 16 else np.uint32
-    return key_of_site.astype(small)[site]
+    keys: np.ndarray = key_of_site.astype(small)[site]
+    return keys
 
 
 def _nested(
@@ -132,7 +142,7 @@ def _nested(
     # Keys in batches, so that a sort never needs more than a piece's memory (or one key's).
     batch = (np.cumsum(count[candidates]) - 1) // PIECE
     span_ns = int((start_ns + duration_ns).max()) + 1
-    for number in np.unique(batch):
+    for number in dict.fromkeys(batch.tolist()):
         in_batch = np.zeros(n_keys, bool)
         in_batch[candidates[batch == number]] = True
         rows = np.flatnonzero(in_batch[keys])

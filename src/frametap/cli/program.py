@@ -107,7 +107,7 @@ def _load_command(main: ModuleType, source: str, arguments: list[str]) -> Progra
 
         key = code if sys.version_info >= (3, 14) else "<string>"
         linecache._register_code(key, source, "<string>")  # type: ignore[attr-defined]
-    return Program("command", lambda: exec(code, main.__dict__))
+    return Program("command", lambda: exec(code, main.__dict__))  # noqa: S102 - to run a program is the point
 
 
 def _load_script(main: ModuleType, path: str, arguments: list[str]) -> Program:
@@ -137,7 +137,7 @@ def _load_script(main: ModuleType, path: str, arguments: list[str]) -> Program:
     names["__file__"] = filename
     if sys.version_info < (3, 15):
         names["__cached__"] = None
-    return Program(_stem(path) if path != "-" else "stdin", lambda: exec(code, names))
+    return Program(_stem(path) if path != "-" else "stdin", lambda: exec(code, names))  # noqa: S102 - as above
 
 
 def _code_of_compiled(data: bytes) -> CodeType | None:

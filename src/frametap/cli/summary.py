@@ -54,7 +54,7 @@ def summarise(path: str, wished: str) -> None:
 def _tables(path: str, title: str) -> list[str]:
     from ..analyse import functions
     from ..opened import open
-    from .about import c_calls_recorded, extent, missing, working_folder
+    from .about import c_calls_recorded, extent, missing_in_short, working_folder
 
     with open(path) as capture, progress("reading") as show:
         trace = capture.trace(progress=show)
@@ -71,7 +71,7 @@ def _tables(path: str, title: str) -> list[str]:
         lines.append(f"  ... and {len(stats) - _N_FUNCTIONS:,} more functions")
     if not c_calls_recorded(trace):
         lines.append("  self time includes C functions; --c-calls records them")
-    return [*lines, *(f"  {line}" for line in missing(trace))]
+    return [*lines, *(f"  {line}" for line in missing_in_short(trace))]
 
 
 def _short(path: str) -> str:

@@ -123,7 +123,7 @@ def place(file: str, line: int, folder: str) -> str:
                 file = file.rpartition(marker)[2]
                 break
         else:
-            before, marker, after = file.rpartition("/lib/python3")
+            _, marker, after = file.rpartition("/lib/python3")
             if marker and "/" in after:
                 file = after.partition("/")[2]
     return printable(file if line < 0 else f"{file}:{line}")

@@ -8,7 +8,7 @@ from .support import require_supported
 
 require_supported()
 
-from .options import Options  # noqa: E402
-from .session import Tap, trace  # noqa: E402
+from .options import Options
+from .session import Tap, trace
 
 __all__ = ["Options", "Tap", "trace"]

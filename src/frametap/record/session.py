@@ -15,7 +15,7 @@ import sys
 from .. import annotate
 from ..errors import CaptureError, FrametapError, StateError, UnsupportedError
 from .options import Options
-from .spool_folder import add_process, claim, describe_process, describe_spool, remember_written
+from .spool_folder import add_process, claim, describe_spool, remember_written, tell_engine
 from .support import load_core
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
-    from typing import Any, TypeVar
+    from typing import Any, Self, TypeVar
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,6 +70,7 @@ class Tap:
         self._output = os.path.abspath(os.fsdecode(options.output) if options.output is not None else _default_output())
         self._spool = ""
         self._folder = ""
+        self._info: dict[str, Any] = {}  # of process.json
         self._engine = ""
         self._pid = 0  # of the process that records; 0 while none does
         self._core: Any = None
@@ -92,7 +93,7 @@ class Tap:
 
     # ---- start and stop ----------------------------------------------------------------------
 
-    def start(self) -> Tap:
+    def start(self) -> Self:
         """Start recording; returns the tap.
 
         Raises
@@ -107,14 +108,14 @@ class Tap:
         global _running, _exit_handler_registered
         with _lock:
             core = load_core()
-            if _running is not None and (_running._pid == os.getpid() or core.is_recording()):
+            if _running is not None and (_running._pid == os.getpid() or core.is_started()):
                 raise StateError(f"already recording to {_running._output}; stop that tap before starting another")
             wanted = self.options.output
             output, spool = claim(self._output if wanted is None else os.fsdecode(wanted))
             try:
                 options = self.options.to_dict()
                 describe_spool(spool, output, options)
-                folder = add_process(spool, self.options.engine, options)
+                folder, self._info = add_process(spool, options)
                 if not _exit_handler_registered:
                     atexit.register(_stop_at_exit)
                     _exit_handler_registered = True
@@ -159,6 +160,18 @@ class Tap:
             The capture cannot be written (disk full). What was recorded is kept: the message says
             where, and how to get it.
         """
+        if self.end():
+            self.write(progress=progress)
+        return self.path
+
+    def end(self) -> bool:
+        """The first half of :meth:`stop`: record no more.
+
+        Returns
+        -------
+        bool
+            Whether this process is the one to :meth:`write` the capture: not a forked child.
+        """
         global _running
         with _lock:
             core, pid = self._require_recording("stop"), self._pid
@@ -166,9 +179,23 @@ class Tap:
             self._pid = 0
             if _running is self:
                 _running = annotate.recording_core = None
-        if pid == os.getpid():
-            self._pack(progress)
-        return self.path
+        return pid == os.getpid()
+
+    def write(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """The second half of :meth:`stop`: make the capture of what was recorded."""
+        from pathlib import Path
+
+        from ..store import pack
+
+        try:
+            tell_engine(self._folder, self._info, self._engine)
+            pack(Path(self._spool), Path(self._output), progress=progress)
+        except (OSError, FrametapError) as error:
+            raise CaptureError(
+                self._output,
+                f"could not be written ({error}); the recording is kept, get it with: frametap recover {self._spool}",
+            ) from error
+        remember_written(self._output)
 
     def pause(self) -> None:
         """Record nothing until :meth:`resume`. What is running ends its part of the trace here."""
@@ -182,21 +209,6 @@ class Tap:
         if not self._pid:
             raise StateError(f"cannot {wish}: the tap for {self._output} is not recording")
         return self._core
-
-    def _pack(self, progress: Callable[[int, int], None] | None) -> None:
-        from pathlib import Path
-
-        from ..store import pack
-
-        try:
-            describe_process(self._folder, self._engine, self.options.to_dict())
-            pack(Path(self._spool), Path(self._output), progress=progress)
-        except (OSError, FrametapError) as error:
-            raise CaptureError(
-                self._output,
-                f"could not be written ({error}); the recording is kept, get it with: frametap recover {self._spool}",
-            ) from error
-        remember_written(self._output)
 
     # ---- annotations -------------------------------------------------------------------------
 
@@ -216,7 +228,7 @@ class Tap:
 
     # ---- with and @ --------------------------------------------------------------------------
 
-    def __enter__(self) -> Tap:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
@@ -308,6 +320,6 @@ def keep_interrupted_status() -> None:
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         try:
-            exec("raise KeyboardInterrupt")
+            exec("raise KeyboardInterrupt")  # noqa: S102 - nothing else sets the flag
         except KeyboardInterrupt:
             pass

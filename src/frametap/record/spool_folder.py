@@ -71,8 +71,15 @@ def describe_spool(spool: str, output: str, options: dict[str, Any]) -> None:
     )
 
 
-def add_process(spool: str, engine: str, options: dict[str, Any]) -> str:
-    """Make this process's folder in the spool, with its ``process.json``; returns the folder."""
+def add_process(spool: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Make this process's folder in the spool, with its ``process.json``.
+
+    Returns
+    -------
+    folder : str
+    info : dict
+        What ``process.json`` says; its engine is the one asked for, until :func:`tell_engine`.
+    """
     number = 0
     while True:
         folder = os.path.join(spool, f"p{os.getpid()}-{number}")
@@ -81,30 +88,28 @@ def add_process(spool: str, engine: str, options: dict[str, Any]) -> str:
             break
         except FileExistsError:  # a process id used again
             number += 1
-    describe_process(folder, engine, options)
-    return folder
-
-
-def describe_process(folder: str, engine: str, options: dict[str, Any]) -> None:
-    """Write ``process.json``. ``engine`` is "auto" until it is known which one runs."""
     system = os.uname()
-    _write_json(
-        os.path.join(folder, "process.json"),
-        {
-            "pid": os.getpid(),
-            "parent_pid": os.getppid(),
-            "command": list(sys.orig_argv),
-            "executable": sys.executable,
-            "python": "{}.{}.{}".format(*sys.version_info[:3]),
-            "platform": f"{system.sysname}-{system.release}-{system.machine}",
-            "host": system.nodename,
-            "engine": engine,
-            "c_calls": options["c_calls"],
-            "options": options,
-            "frametap": __version__,
-            "working_directory": _working_directory(),
-        },
-    )
+    info = {
+        "pid": os.getpid(),
+        "parent_pid": os.getppid(),
+        "command": list(sys.orig_argv),
+        "executable": sys.executable,
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "platform": f"{system.sysname}-{system.release}-{system.machine}",
+        "host": system.nodename,
+        "engine": options["engine"],
+        "c_calls": options["c_calls"],
+        "options": options,
+        "frametap": __version__,
+        "working_directory": _working_directory(),
+    }
+    _write_json(os.path.join(folder, "process.json"), info)
+    return folder, info
+
+
+def tell_engine(folder: str, info: dict[str, Any], engine: str) -> None:
+    """Write into ``process.json`` which engine it was, after the recording: known only once it runs."""
+    _write_json(os.path.join(folder, "process.json"), {**info, "engine": engine})
 
 
 def _working_directory() -> str:
