@@ -100,9 +100,9 @@ bool find_parked(Recorder* r, MirrorEntry e, size_t& index) {
 }  // namespace
 
 // Opens a frame that runs without its entry having been seen.
-void open_running_frame(Recorder* r, Frame* frame, RecordKind kind) {
+void open_running_frame(Recorder* r, Frame* frame, RecordKind kind, bool hidden) {
   Frame* caller = skip_to_caller(frame->previous);
-  uint32_t id = g_sites.running_site(frame_code(frame), frame, caller);
+  uint32_t id = g_sites.running_site(frame_code(frame), frame, caller, hidden);
   push(r, entry_of(frame));
   bool payload = id & format::kResumeBit;
   write_record(r, now_ticks(), kind, id, payload ? 1 : 0, uint64_t(uintptr_t(frame)) << 1);

@@ -174,7 +174,13 @@ void write_running_stack(Recorder* r, PyThreadState* ts) {
   std::vector<Frame*> frames;
   for (Frame* f = skip_to_caller(top_frame(ts)); f; f = skip_to_caller(f->previous))
     frames.push_back(f);
-  for (size_t i = frames.size(); i-- > 0;) open_running_frame(r, frames[i], RecordKind::kBefore);
+  // Under `frametap run`, what lies around our command line (runpy, the installed script) is not the
+  // program's: under plain Python it would not be there.
+  size_t launcher = 0;
+  for (size_t i = 0; i < frames.size(); i++)
+    if (g_sites.is_launcher(frame_code(frames[i]))) launcher = i;
+  for (size_t i = frames.size(); i-- > 0;)
+    open_running_frame(r, frames[i], RecordKind::kBefore, launcher > 0 && i >= launcher);
   r->before_end = r->sp;
 }
 

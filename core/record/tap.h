@@ -89,7 +89,7 @@ FT_COLD void grow_mirror(Recorder* r);
 // `tick` does not follow the last one within 2^32: writes a sync word. Returns the tick to go on with.
 FT_COLD uint64_t bridge_ticks(Recorder* r, uint64_t tick);
 // Opens a frame that runs without its entry having been seen.
-void open_running_frame(Recorder* r, Frame* frame, format::RecordKind kind);
+void open_running_frame(Recorder* r, Frame* frame, format::RecordKind kind, bool hidden = false);
 // The caller of an entry is not on top of the mirror: repairs the mirror so that it is.
 FT_COLD void repair_entry(Recorder* r, Frame* caller);
 // The frame that is left is not on top. True: it is now.
