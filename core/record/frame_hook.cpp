@@ -62,7 +62,7 @@ PyObject* hook(PyThreadState* ts, Frame* frame, int throwing) {
   const bool resume = owned_by_generator(frame);
   const uintptr_t ip = (caller ? uintptr_t(frame_ip(caller)) : 0) | uintptr_t(resume);
   uint32_t id;
-  if (FT_UNLIKELY(!g_sites.find(ip, code, id))) id = g_sites.python_site(ip, frame_code(frame), frame, caller);
+  if (FT_UNLIKELY(!Sites::find(ip, code, id))) id = g_sites.python_site(ip, frame_code(frame), frame, caller);
   char here;
   if (FT_UNLIKELY(&here < r->stack_limit)) return evaluate_unhooked(r, generation, ts, frame, throwing);
   // At the recursion limit the evaluation fails before the frame runs: no call. (Not so while a

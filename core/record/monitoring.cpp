@@ -19,36 +19,39 @@ using format::RecordKind;
 
 namespace {
 
+// A thread's recorder is found without asking CPython for the thread state: the end of a thread state
+// clears t_recorder (or the recorder's `ts`), and `active` is false while another one is swapped in.
 FT_INLINE Recorder* my_recorder() {
-  PyThreadState* ts = _PyThreadState_UncheckedGet();
   Recorder* r = t_recorder;
-  if (FT_UNLIKELY(!r || r->ts != ts)) return recorder_for(ts, nullptr);
+  if (FT_UNLIKELY(!r || !r->ts || !r->ts->_status.active)) return recorder_for(_PyThreadState_UncheckedGet(), nullptr);
   return r;
 }
 
-// The frame that runs `code`; while a callback runs it is the thread's current one.
+// The frame that runs; while a callback runs it is the thread's current one.
 FT_INLINE Frame* frame_of(const Recorder* r) { return top_frame(r->ts); }
 
-// The Python frame below, past those that stand for C code. Frames still being set up (3.13's helper
-// around __init__) are only looked for when the mirror disagrees: they are rare and cost a read of
-// the code object.
+// The Python frame below `f`; the mirror has it on top afterwards. Frames that stand for C code, and
+// those still being set up (3.13's helper around __init__), lie between.
 FT_INLINE Frame* caller_of(Recorder* r, Frame* f) {
-  Frame* k = f->previous;
-  if (FT_LIKELY(entry_of(k) == frame_part(r->sp[-1]))) return k;
-  return skip_to_caller(k);
+  Frame* caller = f->previous;
+  if (FT_UNLIKELY(entry_of(caller) != frame_part(r->sp[-1]))) {
+    caller = skip_to_caller(caller);
+    expect_caller(r, caller);
+  }
+  return caller;
 }
 
-FT_INLINE PyObject* none() { return Py_NewRef(Py_None); }
+// None is immortal: no reference to count.
+FT_INLINE PyObject* none() { return Py_None; }
 
-FT_INLINE void enter_python(PyCodeObject* code, bool resume, bool first) {
+FT_INLINE void enter_python(PyCodeObject* code, uintptr_t key, bool first) {
   Recorder* r = my_recorder();
   if (FT_UNLIKELY(!r)) return;
   Frame* f = frame_of(r);
   Frame* caller = caller_of(r, f);
-  expect_caller(r, caller);
-  uintptr_t ip = (caller ? uintptr_t(frame_ip(caller)) : 0) | uintptr_t(resume);
+  uintptr_t ip = (caller ? uintptr_t(frame_ip(caller)) : 0) | key;
   uint32_t id;
-  if (FT_UNLIKELY(!g_sites.find(ip, uintptr_t(code), id))) id = g_sites.python_site(ip, code, f, caller);
+  if (FT_UNLIKELY(!Sites::find(ip, uintptr_t(code), id))) id = g_sites.python_site(ip, code, f, caller);
   push(r, entry_of(f));
   if (FT_UNLIKELY(id & format::kResumeBit))
     put_resume(r, now_ticks(), id, f, first);
@@ -68,17 +71,13 @@ FT_INLINE void leave_python(uint32_t how) {
 
 PyCodeObject* code_arg(PyObject* const* args) { return reinterpret_cast<PyCodeObject*>(args[0]); }
 
-constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-
+// A generator's first resume is a start; making one is no event.
 PyObject* on_py_start(PyObject*, PyObject* const* args, size_t, PyObject*) {
-  PyCodeObject* code = code_arg(args);
-  // Generators start at their first resume; making one is no event.
-  bool resume = FT_UNLIKELY(code->co_flags & kGeneratorFlags);
-  enter_python(code, resume, resume);
+  enter_python(code_arg(args), 0, true);
   return none();
 }
 PyObject* on_py_resume(PyObject*, PyObject* const* args, size_t, PyObject*) {
-  enter_python(code_arg(args), true, false);
+  enter_python(code_arg(args), kResumeKey, false);
   return none();
 }
 // throw() or close() on a generator. If that is the first thing that ever happens to it, nothing of it
@@ -88,10 +87,10 @@ PyObject* on_py_throw(PyObject*, PyObject* const* args, size_t, PyObject*) {
   if (FT_UNLIKELY(!r)) return none();
   Frame* f = frame_of(r);
   if (never_resumed(f)) {
-    expect_caller(r, caller_of(r, f));
+    caller_of(r, f);
     push(r, entry_of(f) | kQuietTag);
   } else {
-    enter_python(code_arg(args), true, false);
+    enter_python(code_arg(args), kResumeKey, false);
   }
   return none();
 }

@@ -139,7 +139,11 @@ void thread_ended(PyObject* capsule) {
     PyErr_Clear();
     return;
   }
-  if (t_recorder == r) t_recorder = nullptr;
+  // Ended by another thread (the interpreter's end): its own will not come here again.
+  if (t_recorder == r)
+    t_recorder = nullptr;
+  else
+    r->ts = nullptr;
   r->ended = true;
   if (!g.started || r->generation == 0) return;
   if (g_generation & 1) write_record(r, now_ticks(), RecordKind::kThreadEnd, 0);

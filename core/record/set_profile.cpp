@@ -16,8 +16,9 @@ __thread bool t_displaced = false;
 }  // namespace
 
 int on_profile_event(PyObject*, PyFrameObject* frame_object, int what, PyObject* arg) {
+  // Entries and exits of Python frames are the most frequent, and the hook's.
+  if (what == PyTrace_CALL || what == PyTrace_RETURN) return 0;
   uint64_t tick = now_ticks();
-  if (what != PyTrace_C_CALL && what != PyTrace_C_RETURN && what != PyTrace_C_EXCEPTION) return 0;
   if (FT_UNLIKELY(!(g_generation & 1)) || FT_UNLIKELY(g_deep_gap)) return 0;
   PyThreadState* ts = _PyThreadState_UncheckedGet();
   Recorder* r = t_recorder;

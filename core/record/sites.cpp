@@ -72,9 +72,10 @@ constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 }  // namespace
 
 Sites g_sites;
+alignas(4096) SiteEntry Sites::direct_[1u << Sites::kDirectBits];
 
 bool Sites::set_up() {
-  if (direct_) return true;
+  if (is_set_up_) return true;
   if (!set_up_descriptions()) return false;
 #if PY_VERSION_HEX >= 0x030c0000
   g_code_extra = PyUnstable_Eval_RequestCodeExtraIndex(code_died);
@@ -82,10 +83,7 @@ bool Sites::set_up() {
   g_code_extra = _PyEval_RequestCodeExtraIndex(code_died);
 #endif
   if (g_code_extra < 0) return false;
-  void* map = mmap(nullptr, sizeof(SiteEntry) << kDirectBits, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map == MAP_FAILED) return false;
-  direct_ = static_cast<SiteEntry*>(map);
+  is_set_up_ = true;
   return true;
 }
 
@@ -97,9 +95,10 @@ void Sites::begin_session(std::string package_folder) {
   memset(gc_functions_, 0, sizeof gc_functions_);
   sites_.clear();
   names_.clear();
-  hashed_.assign(1 << 12, SiteEntry{});
+  hashed_.assign(1 << 12, SiteEntry{0, 0});
   hashed_used_ = 0;
-  memset(static_cast<void*>(direct_), 0, sizeof(SiteEntry) << kDirectBits);
+  // Back to zero pages.
+  if (madvise(direct_, sizeof direct_, MADV_DONTNEED) != 0) memset(static_cast<void*>(direct_), 0, sizeof direct_);
   pending_ = R"(["function",)" + std::to_string(next_function_) + R"(,"python","<not described>","","",-1,0])" "\n";
   pending_ += R"(["site",)" + std::to_string(kUnknownSite) + "," + std::to_string(next_function_) + ",0,-1,0]\n";
   next_function_++;
@@ -145,13 +144,13 @@ void Sites::insert(uintptr_t ip, uintptr_t callee, uint32_t id) {
   while (!hashed_[i].empty()) i = (i + 1) & mask;
   hashed_[i].set(ip, callee, id);
   hashed_used_++;
-  SiteEntry& d = direct_[(ip >> 4) & ((1u << kDirectBits) - 1)];
+  SiteEntry& d = direct(ip);
   if (d.empty()) d.set(ip, callee, id);
 }
 
 void Sites::erase(uintptr_t ip, uintptr_t callee) {
-  SiteEntry& d = direct_[(ip >> 4) & ((1u << kDirectBits) - 1)];
-  if (d.holds(ip, callee)) d = SiteEntry{};
+  SiteEntry& d = direct(ip);
+  if (d.holds(ip, callee)) d = SiteEntry{0, 0};
   size_t mask = hashed_.size() - 1;
   for (size_t i = hash_pair(ip, callee) >> 32 & mask; !hashed_[i].empty(); i = (i + 1) & mask) {
     if (hashed_[i].holds(ip, callee) && hashed_[i].w0 != kErased) {
@@ -222,10 +221,10 @@ uint32_t Sites::python_site(uintptr_t ip, PyCodeObject* code, const Frame* frame
   Callee* callee = python_callee(code, frame);
   if (!callee) return kUnknownSite;
   uint32_t id;
-  bool resume = ip & kResumeKey;
+  bool resume = owned_by_generator(frame);
   PyCodeObject* caller_code = caller ? frame_code(caller) : nullptr;
   Callee* calling = caller ? python_callee(caller_code, caller) : nullptr;
-  if (!resume && (code->co_flags & kGeneratorFlags) && !owned_by_generator(frame)) {
+  if (!resume && (code->co_flags & kGeneratorFlags)) {
     // 3.11: the short frame that only makes the generator object. A call is a resume.
     id = kSkipSite;
   } else {

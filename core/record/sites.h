@@ -30,7 +30,7 @@ inline constexpr uintptr_t kResumeKey = 1;
 
 // 48-bit instruction + 44-bit callee (16-byte units: objects do not overlap) + 32-bit id.
 struct SiteEntry {
-  uint64_t w0 = 0, w1 = 0;
+  uint64_t w0, w1;
   bool holds(uintptr_t ip, uintptr_t callee) const {
     return ((w0 >> 16) == (ip & 0xffff'ffff'ffffu)) & ((w1 >> 20) == (callee >> 4));
   }
@@ -61,13 +61,14 @@ class Sites {
   void begin_session(std::string package_folder);
 
   // Hot: the id for (ip, callee), or a miss.
-  bool find(uintptr_t ip, uintptr_t callee, uint32_t& id) const {
-    const SiteEntry& e = direct_[(ip >> 4) & ((1u << kDirectBits) - 1)];
+  static bool find(uintptr_t ip, uintptr_t callee, uint32_t& id) {
+    const SiteEntry& e = direct(ip);
     id = e.id();
     return e.holds(ip, callee);
   }
 
-  // After a miss, for a Python callee: `frame` runs `code`, called by `caller` (may be null).
+  // After a miss, for a Python callee: `frame` runs `code`, called by `caller` (may be null). The id of a
+  // generator's entry has format::kResumeBit.
   uint32_t python_site(uintptr_t ip, PyCodeObject* code, const Frame* frame, Frame* caller);
   // For a frame that runs already. Hidden: it is not the program's.
   uint32_t running_site(PyCodeObject* code, const Frame* frame, Frame* caller, bool hidden);
@@ -85,6 +86,7 @@ class Sites {
   void forget_c(uintptr_t key);
 
  private:
+  static SiteEntry& direct(uintptr_t ip) { return direct_[(ip >> 4) & ((1u << kDirectBits) - 1)]; }
   uint32_t lookup_slow(uintptr_t ip, uintptr_t callee) const;
   void insert(uintptr_t ip, uintptr_t callee, uint32_t id);
   void erase(uintptr_t ip, uintptr_t callee);
@@ -94,7 +96,9 @@ class Sites {
   uint32_t intern(uint32_t function, uint32_t caller, int line, uint32_t flags);
   void flush();
 
-  SiteEntry* direct_ = nullptr;
+  // Zero pages until touched; a fixed address saves the hot path a load.
+  alignas(4096) static SiteEntry direct_[1u << kDirectBits];
+  bool is_set_up_ = false;
   std::vector<SiteEntry> hashed_;
   size_t hashed_used_ = 0;
   std::unordered_map<uintptr_t, Callee> c_callees_;

@@ -146,7 +146,7 @@ FT_INLINE void expect_caller(Recorder* r, Frame* caller) {
 FT_INLINE uint32_t c_site_id(Frame* caller, uintptr_t ip, PyObject* callable, PyObject* arg0, int lasti) {
   uintptr_t key = c_callable_key(callable);
   uint32_t id;
-  if (FT_LIKELY(g_sites.find(ip, key, id))) return id;
+  if (FT_LIKELY(Sites::find(ip, key, id))) return id;
   return g_sites.c_site(ip, key, callable, arg0, caller, lasti);
 }
 
