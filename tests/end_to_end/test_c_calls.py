@@ -87,6 +87,8 @@ def test_a_bound_c_callable_called_with_a_star_leaves_nothing_open(run_traced):
         for _ in range(50): work()
         """,
         "--c-calls",
+        # 3.13 to 3.15 tell of such a call and not of its return: its end is guessed, and that is said
+        losses=["gone_unseen"] if sys.version_info >= (3, 13) else [],
     )
     assert r.callers("after") == {"work": 100}
     assert r.outcomes("work") == {"RETURNED": 50}
