@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "record/frames.h"
 #include "record/session.h"
 #include "replay/replayer.h"
 #include "store/format.h"
@@ -59,6 +60,9 @@ void bind_record(nb::module_& m) {
   m.def("stop", [] { return frametap::stop(); });
   m.def("pause", [] { return frametap::pause(); });
   m.def("resume", [] { python_errors([] { resume(); }); });
+  m.def(
+      "give_recursion_room", [](int n_frames) { give_recursion_room(PyThreadState_Get(), n_frames); }, "n_frames"_a,
+      "Let this thread recurse by so many frames more, as if those that run now were not there.");
   m.def("is_recording", [] { return frametap::is_recording(); });
   m.def("is_started", [] { return frametap::is_started(); });
   m.def("engines", [] { return frametap::engines(); });

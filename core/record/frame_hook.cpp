@@ -32,13 +32,13 @@ PyObject* hook(PyThreadState* ts, Frame* frame, int throwing);
 FT_COLD PyObject* evaluate_unhooked(Recorder* r, uint64_t generation, PyThreadState* ts, Frame* frame, int throwing) {
   g_events.count_loss(LossKind::kDeepStack);
   // C calls would be seen still, without the frames that make them.
-  const bool outermost_gap = !g_ignore_c_calls;
-  g_ignore_c_calls = true;
+  const bool outermost_gap = !g_deep_gap;
+  g_deep_gap = true;
   write_record(r, now_ticks(), RecordKind::kGapBegin, uint64_t(LossKind::kDeepStack));
   bool on_top = _PyInterpreterState_GetEvalFrameFunc(ts->interp) == hook;
   if (on_top) _PyInterpreterState_SetEvalFrameFunc(ts->interp, g_previous);
   PyObject* result = g_previous(ts, frame, throwing);
-  if (outermost_gap) g_ignore_c_calls = false;
+  if (outermost_gap) g_deep_gap = false;
   if (g_generation != generation) return result;
   if (on_top && _PyInterpreterState_GetEvalFrameFunc(ts->interp) == g_previous)
     _PyInterpreterState_SetEvalFrameFunc(ts->interp, hook);

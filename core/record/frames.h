@@ -135,6 +135,14 @@ inline bool is_suspended(const Generator* g) {
 #endif
 }
 
+inline void give_recursion_room(PyThreadState* ts, int n_frames) {
+#if PY_VERSION_HEX < 0x030c0000
+  ts->recursion_remaining += n_frames;
+#else
+  ts->py_recursion_remaining += n_frames;
+#endif
+}
+
 inline int code_line(PyCodeObject* code, int lasti_bytes) {
   return lasti_bytes < 0 ? code->co_firstlineno : PyCode_Addr2Line(code, lasti_bytes);
 }

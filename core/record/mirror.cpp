@@ -34,8 +34,12 @@ MirrorEntry* find_in_mirror(Recorder* r, MirrorEntry e, MirrorEntry mask) {
   return nullptr;
 }
 
-bool greenlets_in_use() {
-  // Only asked when a stack seems to have vanished. No import, no code of the program's.
+// Asked when a stack seems to have vanished: does a greenlet run instead, or did its last frames
+// return unseen (3.11, frames that ran before the start)? No import, no code of the program's.
+bool is_in_another_greenlet([[maybe_unused]] const Recorder* r) {
+#if PY_VERSION_HEX < 0x030d0000
+  if (r->ts->cframe == &r->ts->root_cframe) return false;
+#endif
   PyObject* modules = PyImport_GetModuleDict();
   return modules && PyDict_Check(modules) && PyDict_GetItemString(modules, "greenlet._greenlet") != nullptr;
 }
@@ -47,15 +51,17 @@ void park_current(Recorder* r) {
     write_record(r, now_ticks(), RecordKind::kStackEnd, r->stack_id);
     return;
   }
-  r->parked.push_back({r->stack_id, std::vector<MirrorEntry>(r->mirror + 1, r->sp)});
+  r->parked.push_back(
+      {r->stack_id, size_t(r->before_end - r->mirror) - 1, std::vector<MirrorEntry>(r->mirror + 1, r->sp)});
   r->parked_by_top[top_of(r->parked.back())] = r->parked.size() - 1;
 }
 
-void switch_to(Recorder* r, uint32_t id, const std::vector<MirrorEntry>& entries) {
-  r->stack_id = id;
-  r->sp = r->before_end = r->mirror + 1;
-  for (MirrorEntry e : entries) push(r, e);
-  write_record(r, now_ticks(), RecordKind::kSwitch, id);
+void switch_to(Recorder* r, const ParkedStack& s) {
+  r->stack_id = s.id;
+  r->sp = r->mirror + 1;
+  for (MirrorEntry e : s.entries) push(r, e);
+  r->before_end = r->mirror + 1 + s.n_before;
+  write_record(r, now_ticks(), RecordKind::kSwitch, s.id);
 }
 
 void switch_to_parked(Recorder* r, size_t index) {
@@ -67,7 +73,7 @@ void switch_to_parked(Recorder* r, size_t index) {
   }
   r->parked.pop_back();
   park_current(r);
-  switch_to(r, s.id, s.entries);
+  switch_to(r, s);
 }
 
 bool parked_holds(const ParkedStack& s, MirrorEntry e, MirrorEntry mask) {
@@ -94,9 +100,9 @@ bool find_parked(Recorder* r, MirrorEntry e, size_t& index) {
 }  // namespace
 
 // Opens a frame that runs without its entry having been seen.
-void open_running_frame(Recorder* r, Frame* frame, RecordKind kind) {
+void open_running_frame(Recorder* r, Frame* frame, RecordKind kind, bool hidden) {
   Frame* caller = skip_to_caller(frame->previous);
-  uint32_t id = g_sites.running_site(frame_code(frame), frame, caller);
+  uint32_t id = g_sites.running_site(frame_code(frame), frame, caller, hidden);
   push(r, entry_of(frame));
   bool payload = id & format::kResumeBit;
   write_record(r, now_ticks(), kind, id, payload ? 1 : 0, uint64_t(uintptr_t(frame)) << 1);
@@ -151,9 +157,9 @@ void repair_entry(Recorder* r, Frame* caller) {
   } else if (depth(r) > 0) {
     // Nothing of this stack is known, and the current one did not end: another greenlet, or a
     // thread that returned to C below frames whose exits we could not see.
-    if (greenlets_in_use()) {
+    if (is_in_another_greenlet(r)) {
       park_current(r);
-      switch_to(r, r->next_stack_id++, {});
+      switch_to(r, ParkedStack{r->next_stack_id++, 0, {}});
     } else {
       drop_above(r, r->mirror + 1);
     }

@@ -20,6 +20,7 @@ using format::LossKind;
 using format::RecordKind;
 
 volatile uint64_t g_generation = 0;
+bool g_deep_gap = false;
 EventsFile g_events;
 Journal g_journal;
 __thread Recorder* t_recorder __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -173,7 +174,13 @@ void write_running_stack(Recorder* r, PyThreadState* ts) {
   std::vector<Frame*> frames;
   for (Frame* f = skip_to_caller(top_frame(ts)); f; f = skip_to_caller(f->previous))
     frames.push_back(f);
-  for (size_t i = frames.size(); i-- > 0;) open_running_frame(r, frames[i], RecordKind::kBefore);
+  // Under `frametap run`, what lies around our command line (runpy, the installed script) is not the
+  // program's: under plain Python it would not be there.
+  size_t launcher = 0;
+  for (size_t i = 0; i < frames.size(); i++)
+    if (g_sites.is_launcher(frame_code(frames[i]))) launcher = i;
+  for (size_t i = frames.size(); i-- > 0;)
+    open_running_frame(r, frames[i], RecordKind::kBefore, launcher > 0 && i >= launcher);
   r->before_end = r->sp;
 }
 
@@ -230,7 +237,9 @@ PyObject* on_collection(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyObject* generation = PyDict_Check(args[1]) ? PyDict_GetItemString(args[1], "generation") : nullptr;
     int number = generation && PyLong_Check(generation) ? int(PyLong_AsLong(generation)) : 2;
     Frame* caller = skip_to_caller(top_frame(ts));
-    expect_caller(r, caller);
+    // In a trace function's frame, or deeper than the hook goes, no event tells of the frames: the
+    // collection lies under the last that is known.
+    if (!ts->tracing && !g_deep_gap) expect_caller(r, caller);
     uint32_t id = g_sites.gc_site(number, caller);
     push(r, frame_part(r->sp[-1]) | kCollectionTag);
     put(r, now_ticks(), id);
@@ -328,6 +337,7 @@ void watch_forks() {
 // ---- arming -----------------------------------------------------------------------------------
 
 void arm() {
+  g_deep_gap = false;
   g_generation = g_generation + 1;
   uint64_t generation = g_generation;
   std::vector<std::pair<Recorder*, PyThreadState*>> fresh;

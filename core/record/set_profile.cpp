@@ -8,8 +8,6 @@ namespace frametap {
 
 using format::LossKind;
 
-bool g_ignore_c_calls = false;
-
 namespace {
 
 // The C calls of one thread go missing while another profiler has its place; counted once a time.
@@ -20,7 +18,7 @@ __thread bool t_displaced = false;
 int on_profile_event(PyObject*, PyFrameObject* frame_object, int what, PyObject* arg) {
   uint64_t tick = now_ticks();
   if (what != PyTrace_C_CALL && what != PyTrace_C_RETURN && what != PyTrace_C_EXCEPTION) return 0;
-  if (FT_UNLIKELY(!(g_generation & 1)) || FT_UNLIKELY(g_ignore_c_calls)) return 0;
+  if (FT_UNLIKELY(!(g_generation & 1)) || FT_UNLIKELY(g_deep_gap)) return 0;
   PyThreadState* ts = _PyThreadState_UncheckedGet();
   Recorder* r = t_recorder;
   if (FT_UNLIKELY(!r || r->ts != ts)) {

@@ -9,7 +9,6 @@
 #if PY_VERSION_HEX < 0x030c0000
 namespace frametap {
 
-extern bool g_ignore_c_calls;
 bool profile_c_calls_on_all_threads();
 void stop_profiling_c_calls();
 // True: ours is in place on this thread. Otherwise somebody took it: notes that, and takes a free

@@ -65,7 +65,7 @@ struct KeepException {
 
 // Flags of a site in the journal.
 constexpr uint32_t kResumeFlag = 1;  // the entry of a generator's resume
-constexpr uint32_t kHiddenFlag = 2;  // a C call made by frametap's own code
+constexpr uint32_t kHiddenFlag = 2;  // not the program's: what launched frametap's command line
 
 constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 
@@ -240,7 +240,11 @@ uint32_t Sites::python_site(uintptr_t ip, PyCodeObject* code, const Frame* frame
   return id;
 }
 
-uint32_t Sites::running_site(PyCodeObject* code, const Frame* frame, Frame* caller) {
+bool Sites::is_launcher(const PyCodeObject* code) const {
+  return path_in_folder(code->co_filename, package_folder_ + "cli/");
+}
+
+uint32_t Sites::running_site(PyCodeObject* code, const Frame* frame, Frame* caller, bool hidden) {
   KeepException keep;
   Callee* callee = python_callee(code, frame);
   if (!callee) return kUnknownSite;
@@ -248,7 +252,8 @@ uint32_t Sites::running_site(PyCodeObject* code, const Frame* frame, Frame* call
   Callee* calling = caller ? python_callee(caller_code, caller) : nullptr;
   bool resume = owned_by_generator(frame);
   int line = caller ? code_line(caller_code, frame_lasti_bytes(caller, caller_code)) : -1;
-  uint32_t id = intern(callee->function, calling ? calling->function : 0, line, resume ? kResumeFlag : 0);
+  uint32_t flags = (resume ? kResumeFlag : 0) | (hidden ? kHiddenFlag : 0);
+  uint32_t id = intern(callee->function, calling ? calling->function : 0, line, flags);
   flush();
   return resume ? id | format::kResumeBit : id;
 }
@@ -264,8 +269,7 @@ uint32_t Sites::c_site(uintptr_t ip, uintptr_t key, PyObject* callable, PyObject
     describe_c_function(pending_, it->second.function, callable, arg0);
   }
   uint32_t function = it->second.function;
-  uint32_t flags = calling && calling->internal ? kHiddenFlag : 0;
-  uint32_t id = intern(function, calling ? calling->function : 0, code_line(caller_code, lasti), flags);
+  uint32_t id = intern(function, calling ? calling->function : 0, code_line(caller_code, lasti), 0);
   flush();
   insert(ip, key, id);
   it->second.pairs.emplace_back(ip, key);

@@ -69,8 +69,10 @@ class Sites {
 
   // After a miss, for a Python callee: `frame` runs `code`, called by `caller` (may be null).
   uint32_t python_site(uintptr_t ip, PyCodeObject* code, const Frame* frame, Frame* caller);
-  // For a frame that runs already: always a real site, also for frametap's own frames (marked internal).
-  uint32_t running_site(PyCodeObject* code, const Frame* frame, Frame* caller);
+  // For a frame that runs already. Hidden: it is not the program's.
+  uint32_t running_site(PyCodeObject* code, const Frame* frame, Frame* caller, bool hidden);
+  // Code of frametap's command line, under which a program runs.
+  bool is_launcher(const PyCodeObject* code) const;
   // After a miss, for a C callable, called by `caller` at lasti. `callee` is its key (c_callable_key).
   uint32_t c_site(uintptr_t ip, uintptr_t callee, PyObject* callable, PyObject* arg0, Frame* caller, int lasti);
   // A garbage collection of a generation, as a call.

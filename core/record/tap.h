@@ -38,6 +38,7 @@ inline MirrorEntry frame_part(MirrorEntry e) { return e & ~kTags; }
 // A stack that is not running: the thread's own, or a greenlet's.
 struct ParkedStack {
   uint32_t id;
+  size_t n_before;                   // of its entries, outermost: ran before recording started
   std::vector<MirrorEntry> entries;  // without the bottom
 };
 
@@ -74,6 +75,8 @@ struct alignas(64) Recorder {
 // Odd: recording. Every start, stop, pause and resume adds one, so an exit whose entry belongs to an
 // earlier time is recognised by one compare.
 extern volatile uint64_t g_generation;
+// 3.11: a thread is too deep to be hooked, and nobody is meanwhile (frame_hook.cpp).
+extern bool g_deep_gap;
 extern EventsFile g_events;
 extern Journal g_journal;
 extern __thread Recorder* t_recorder __attribute__((tls_model("initial-exec")));
@@ -86,7 +89,7 @@ FT_COLD void grow_mirror(Recorder* r);
 // `tick` does not follow the last one within 2^32: writes a sync word. Returns the tick to go on with.
 FT_COLD uint64_t bridge_ticks(Recorder* r, uint64_t tick);
 // Opens a frame that runs without its entry having been seen.
-void open_running_frame(Recorder* r, Frame* frame, format::RecordKind kind);
+void open_running_frame(Recorder* r, Frame* frame, format::RecordKind kind, bool hidden = false);
 // The caller of an entry is not on top of the mirror: repairs the mirror so that it is.
 FT_COLD void repair_entry(Recorder* r, Frame* caller);
 // The frame that is left is not on top. True: it is now.

@@ -89,7 +89,9 @@ def test_making_a_generator_is_not_a_call_of_it(run_traced):
             gen(); coro().close(); agen()
         """
     )
-    assert (r.count("gen"), r.count("coro"), r.count("agen")) == (0, 0, 0)
+    for name in ("gen", "coro", "agen"):
+        # up to 3.11 closing one that never ran enters its frame, with the exception that ends it
+        assert r.outcomes(name) in ({}, {"RAISED": 30})
 
 
 def test_a_suspended_generator_left_alone_leaves_nothing_open(run_traced):

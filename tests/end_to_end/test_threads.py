@@ -1,5 +1,7 @@
 """Threads: each life has a track and a name of its own, whenever and however it was started."""
 
+import sys
+
 from frametap.table.schema import CallFlag
 
 
@@ -47,7 +49,8 @@ def test_threads_running_before_the_start_are_recorded_from_then_on(run_api):
     assert r.callers("leaf_before") == {"before": 20}
     assert r.flagged("before", CallFlag.BEGUN_BEFORE) == 1
     assert r.flagged("inside", CallFlag.BEGUN_BEFORE) == 0
-    assert r.outcomes("before") == {"RETURNED": 1}
+    # from 3.12 on its exit is seen; 3.11's hook would learn of it at the thread's next call, and there is none
+    assert r.outcomes("before") == {"RETURNED" if sys.version_info >= (3, 12) else "UNFINISHED": 1}
 
 
 BUSY = """

@@ -15,10 +15,12 @@ import sys
 from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFileLoader
 from types import ModuleType
 
+from ..record.support import load_core
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, TracebackType
+    from types import CodeType, FrameType, TracebackType
     from typing import Any
 
 
@@ -37,9 +39,11 @@ class Program:
         self.name = name
         self.is_there = is_there
         self._start = start
+        self._core = load_core()  # now: later its import would be recorded
 
     def run(self) -> None:
         """Run it; everything it raises comes out."""
+        self._core.give_recursion_room(_depth_of_our_frames())
         try:
             self._start()
         except SystemExit:
@@ -47,6 +51,17 @@ class Program:
         except BaseException:
             _hide_frames_below(Program.run.__code__)
             raise
+
+
+def _depth_of_our_frames() -> int:
+    """Levels of recursion below the program that it would not have under python."""
+    frame: FrameType | None = sys._getframe(1)
+    depth = 1  # Program._start
+    while frame is not None:
+        depth += 1
+        frame = frame.f_back
+    # 3.11 counts C calls as well: that of exec, and that of the function it runs.
+    return depth + (2 if sys.version_info < (3, 12) else 0)
 
 
 def load(kind: str, target: str, arguments: list[str]) -> Program:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..store import ProcessRecord
 
 _INTERNAL = 1  # flag of a function: frametap's own
+SITE_FLAG_HIDDEN = 2  # docs/format.md, tables.jsonl
 _NONE = -1
 _MAX_NAMED_UNKNOWN = 1000  # a damaged capture cannot make a table as long as its events
 
@@ -97,6 +98,8 @@ class SiteTables:
         is_c[known] = f_kinds[callee[known]] != "python"
         # What frametap's own code calls in C is frametap's too; a Python function it calls is the user's.
         hidden[known] = f_hidden[callee[known]] | (is_c & caller_hidden)[known]
+        # Frames around frametap's command line, which the program has not got under plain Python.
+        hidden |= (np.asarray(sites["flags"], dtype=np.int64) & SITE_FLAG_HIDDEN) != 0
 
         position = _ids_to_positions(s_ids)
         kept = np.zeros(len(s_ids), dtype=bool)
