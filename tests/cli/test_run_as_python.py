@@ -17,6 +17,13 @@ for name, value in list(vars(main).items()):
     print(name, value)
 print(vars(main) is globals(), sys.argv, sys.path)
 """
+RECURSION = """
+import sys
+def f(n):
+    try: return f(n + 1)
+    except RecursionError: return n
+print(f(0), sys.getrecursionlimit())
+"""
 HANDLERS = """
 import atexit, sys, threading
 started, may_end = threading.Event(), threading.Event()
@@ -132,6 +139,9 @@ SCRIPTS: dict[str, tuple[dict[str, str | bytes], tuple[str, ...]]] = {
     "stderr replaced": ({"a.py": "import sys, io; sys.stderr = io.StringIO(); print(1)"}, ("a.py",)),
     "spawned": ({"a.py": SPAWN}, ("a.py",)),
     "spawned from module": ({"p/__init__.py": "", "p/m.py": SPAWN}, ("-m", "p.m")),
+    "recursion to the limit": ({"a.py": RECURSION}, ("a.py",)),
+    "recursion of a module": ({"a.py": RECURSION}, ("-m", "a")),
+    "recursion of code": ({"a.py": ""}, ("-c", RECURSION)),
     "no future leaks in": ({"a.py": "def f(x: undefined = 1): pass"}, ("a.py",)),
 }
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_COUNTS_C_CALLS = sys.version_info < (3, 12)  # as levels of recursion
+
+
 class Program:
     """A program that is about to run.
 
@@ -35,15 +38,16 @@ class Program:
         False: a module that does not exist, or a syntax error. Running it says so; there is nothing to record.
     """
 
-    def __init__(self, name: str, start: Callable[[], None], is_there: bool = True) -> None:
+    def __init__(self, name: str, start: Callable[[], None], *, n_levels: int = 0, is_there: bool = True) -> None:
         self.name = name
         self.is_there = is_there
         self._start = start
+        self._n_levels = n_levels  # of recursion that ``start`` takes before the program's own
         self._core = load_core()  # now: later its import would be recorded
 
     def run(self) -> None:
         """Run it; everything it raises comes out."""
-        self._core.give_recursion_room(_depth_of_our_frames())
+        self._core.give_recursion_room(_depth_of_our_frames() + self._n_levels)
         try:
             self._start()
         except SystemExit:
@@ -56,12 +60,11 @@ class Program:
 def _depth_of_our_frames() -> int:
     """Levels of recursion below the program that it would not have under python."""
     frame: FrameType | None = sys._getframe(1)
-    depth = 1  # Program._start
+    depth = 0
     while frame is not None:
         depth += 1
         frame = frame.f_back
-    # 3.11 counts C calls as well: that of exec, and that of the function it runs.
-    return depth + (2 if sys.version_info < (3, 12) else 0)
+    return depth
 
 
 def load(kind: str, target: str, arguments: list[str]) -> Program:
@@ -103,7 +106,7 @@ def _load_module(name: str, arguments: list[str]) -> Program:
     _set_first_path(os.getcwd())
     top = name.partition(".")[0]
     is_there = top in sys.modules or (top != "" and find_spec(top) is not None)
-    return Program(name, lambda: _run_as_main(name, alter_argv=True), is_there)
+    return _program_of_runpy(name, name, alter_argv=True, is_there=is_there)
 
 
 def _load_command(main: ModuleType, source: str, arguments: list[str]) -> Program:
@@ -122,7 +125,7 @@ def _load_command(main: ModuleType, source: str, arguments: list[str]) -> Progra
 
         key = code if sys.version_info >= (3, 14) else "<string>"
         linecache._register_code(key, source, "<string>")  # type: ignore[attr-defined]
-    return Program("command", lambda: exec(code, main.__dict__))  # noqa: S102 - to run a program is the point
+    return _program_of_code("command", code, main)
 
 
 def _load_script(main: ModuleType, path: str, arguments: list[str]) -> Program:
@@ -131,7 +134,7 @@ def _load_script(main: ModuleType, path: str, arguments: list[str]) -> Program:
     filename = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     if path != "-" and _is_importable_from(filename):  # a folder or archive with a __main__.py
         _set_first_path(filename, even_if_safe=True)
-        return Program(_stem(path), lambda: _run_as_main("__main__", alter_argv=False))
+        return _program_of_runpy(_stem(path), "__main__", alter_argv=False)
     if path == "-":
         _set_first_path("")
         filename, data = "<stdin>", sys.stdin.buffer.read()
@@ -152,7 +155,7 @@ def _load_script(main: ModuleType, path: str, arguments: list[str]) -> Program:
     names["__file__"] = filename
     if sys.version_info < (3, 15):
         names["__cached__"] = None
-    return Program(_stem(path) if path != "-" else "stdin", lambda: exec(code, names))  # noqa: S102 - as above
+    return _program_of_code(_stem(path) if path != "-" else "stdin", code, main)
 
 
 def _code_of_compiled(data: bytes) -> CodeType | None:
@@ -178,11 +181,18 @@ def _is_importable_from(path: str) -> bool:
     return False
 
 
-def _run_as_main(name: str, *, alter_argv: bool) -> None:
-    # What `python -m` calls. Its errors for missing modules and packages leave by sys.exit().
+def _program_of_code(name: str, code: CodeType, main: ModuleType) -> Program:
+    # Levels: the lambda; in 3.11 also the C calls of exec and of the code it runs.
+    return Program(name, lambda: exec(code, main.__dict__), n_levels=3 if _COUNTS_C_CALLS else 1)  # noqa: S102
+
+
+def _program_of_runpy(name: str, module: str, *, alter_argv: bool, is_there: bool = True) -> Program:
+    """What ``python -m`` calls. Its errors for missing modules and packages leave by sys.exit()."""
     import runpy
 
-    runpy._run_module_as_main(name, alter_argv)  # type: ignore[attr-defined]
+    start = runpy._run_module_as_main  # type: ignore[attr-defined]
+    # Levels: the lambda; in 3.11 also a C call that plain Python has not got.
+    return Program(name, lambda: start(module, alter_argv), n_levels=2 if _COUNTS_C_CALLS else 1, is_there=is_there)
 
 
 def _fresh_main() -> ModuleType:

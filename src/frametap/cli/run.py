@@ -153,6 +153,11 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
         tap.end()  # first of all, so that nothing of ours is in the trace
     except FrametapError:  # the program found the tap and stopped it
         return
+    # Where the program closed stdout, a file of ours must not become it: the interpreter's last flush would write
+    # into it. Writing to a descriptor that was opened for reading fails just as writing to a closed one does.
+    while (descriptor := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        pass
+    os.close(descriptor)
     from ..record.session import keep_interrupted_status
     from .progress import progress
     from .summary import say, summarise
