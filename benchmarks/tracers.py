@@ -65,6 +65,7 @@ class Counting:
         self._codes: list[CodeType] = []
 
     def start(self) -> None:
+        self._codes.clear()
         append = self._codes.append  # atomic, also between threads
         if sys.version_info >= (3, 12):
             m = sys.monitoring

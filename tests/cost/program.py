@@ -13,9 +13,10 @@ def fib(n):
 
 def main(mode, n, folder):
     if mode != "untraced":
+        import frametap
         from frametap import _core
 
-        _core.start(folder, "auto", mode == "c_calls", False)
+        _core.start(folder, os.path.dirname(frametap.__file__), "auto", mode == "c_calls", False)
     fib(n)
     os._exit(0)
 
