@@ -15,9 +15,9 @@ BENCHMARKING := $(VENV)/.benchmarking
 
 example: $(INSTALLED)
 	mkdir -p build/example
-	$(VENV)/bin/frametap run -o build/example/word_count.ftap examples/word_count.py
-	$(VENV)/bin/frametap report build/example/word_count.ftap
-	$(VENV)/bin/frametap export build/example/word_count.ftap build/example/word_count.pftrace
+	$(VENV)/bin/frametap run -o build/example/text_index.ftap examples/text_index.py
+	$(VENV)/bin/frametap report build/example/text_index.ftap
+	$(VENV)/bin/frametap export build/example/text_index.ftap build/example/text_index.pftrace
 
 test: $(INSTALLED)
 	$(VENV)/bin/python -m pytest -n auto

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "record/clock.h"
+#include "store/clock.h"
 #include "record/frames.h"
 #include "record/sites.h"
 #include "store/format.h"

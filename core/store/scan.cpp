@@ -99,11 +99,13 @@ class Finder {
     const uint64_t words_to_end = std::min((end - first) / 8, kMaxSegmentWords);
     const uint64_t words_to_limit = (limit - first) / 8;
     uint64_t capacity = h.capacity_words;
+    uint64_t next = align_segment(first + capacity * 8);
     if (capacity > words_to_end) {
       fault(at, Fault::kCapacity);
       capacity = words_to_end;
+      // The words that were written are told by n_words; the next segment lies somewhere after them.
+      next = align_segment(first + std::min<uint64_t>(h.n_words, capacity) * 8);
     }
-    const uint64_t next = align_segment(first + capacity * 8);
     if (h.thread == 0) return next;  // room that no thread has taken
     uint64_t n = h.n_words;
     if (n == 0) {

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "record/clock.h"
+#include "store/clock.h"
 
 namespace frametap {
 
@@ -26,12 +26,23 @@ void touch_pages(char* p, size_t n) {
   for (size_t i = 0; i < n; i += 4096) __atomic_fetch_or(p + i, 0, __ATOMIC_RELAXED);
 }
 
+// A program may have closed its standard streams: nothing of ours may take their place.
+int open_above_standard_streams(const std::string& path, int flags) {
+  int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int error = errno;
+  ::close(fd);
+  errno = error;
+  return higher;
+}
+
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 
 int EventsFile::open(const std::string& path, double ticks_per_ns) {
-  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int fd = open_above_standard_streams(path, O_RDWR | O_CREAT | O_EXCL);
   if (fd < 0) return errno;
   int error = posix_fallocate(fd, 0, kHeaderBytes);
   void* map = MAP_FAILED;
@@ -271,7 +282,7 @@ void EventsFile::helper_main() {
 }
 
 int Journal::open(const std::string& path) {
-  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  fd_ = open_above_standard_streams(path, O_WRONLY | O_CREAT | O_APPEND);
   return fd_ < 0 ? errno : 0;
 }
 

@@ -1,7 +1,7 @@
 """The compiled core; core/module.cpp."""
 
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class Span:
     """A named stretch of time, as a context manager without a frame of its own."""
 
     def __init__(self, name: str) -> None: ...
-    def __enter__(self) -> Span: ...
+    def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None: ...

@@ -55,3 +55,10 @@ def test_packed_json_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     for name in ("a.json.gz", "b.json.gz"):
         export(TRACE, tmp_path / name)
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+def test_export_can_be_called_as_the_docs_say(tmp_path: Path) -> None:
+    import frametap
+
+    frametap.export(TRACE, tmp_path / "run.pftrace")
+    assert (tmp_path / "run.pftrace").stat().st_size > 0

@@ -22,7 +22,7 @@ def snake(name: str) -> str:
 
 
 def enum(name: str) -> dict[str, int]:
-    body = re.search(rf"enum class {name}[^{{]*{{(.*?)}}", HEADER, re.S)
+    body = re.search(rf"enum class {name}[^{{]*{{(.*?)}}", HEADER, re.DOTALL)
     assert body
     return {snake(n): int(v) for n, v in re.findall(r"(k\w+) = (\d+)", body[1])}
 
@@ -35,7 +35,7 @@ def constant(name: str) -> int:
 
 def struct_layout(name: str) -> list[tuple[int, int, str]]:
     """(offset, bytes, field) of each field; every field is aligned to its own size or this fails."""
-    body = re.search(rf"struct {name} {{(.*?)}};", HEADER, re.S)
+    body = re.search(rf"struct {name} {{(.*?)}};", HEADER, re.DOTALL)
     assert body
     layout, at = [], 0
     for type_, field, count in re.findall(r"(\w+) (\w+)(?:\[(\w+)\])?;", body[1]):

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO
 
 from ..errors import OptionError
@@ -83,3 +85,13 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
         if name.endswith(suffixes):
             return one
     raise OptionError("path", f"{os.fspath(path)}: no export format has this suffix; known are {known}")
+
+
+class _CallableModule(ModuleType):
+    """``frametap.export(trace, path)``: the package and its one function share the name that users know."""
+
+    def __call__(self, trace: Trace, path: str | os.PathLike[str], format: str | None = None) -> None:
+        export(trace, path, format)
+
+
+sys.modules[__name__].__class__ = _CallableModule

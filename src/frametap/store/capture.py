@@ -11,7 +11,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class Capture:
         if self._container is not None:
             self._container.close()
 
-    def __enter__(self) -> Capture:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -97,7 +97,7 @@ class Container:
             with os.fdopen(os.dup(self._fd), "rb") as file, zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
         # zipfile leaks struct.error, ValueError, UnicodeError, NotImplementedError … on hostile files.
-        except Exception:
+        except Exception:  # noqa: BLE001
             self.damage.append(
                 "the directory at the end is missing or damaged (was the copy cut?); members were searched for"
             )

@@ -15,6 +15,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +169,7 @@ class EventsFile:
             os.close(self._fd)
             self._fd = -1
 
-    def __enter__(self) -> EventsFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
