@@ -16,6 +16,7 @@ from .progress import progress
 from .tables import bullet_list, count, duration, printable
 
 _MAX_PROBLEMS = 50
+_MAX_NAMES = 20  # of threads
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"  Python {_text(info, 'python')} on {_text(info, 'platform')}, host {_text(info, 'host')}")
         print(f"  engine {_text(info, 'engine')}, {c_calls}, {seconds}")
         in_process = trace.threads["process"] == row
-        print(f"  threads: {', '.join(printable(name) for name in trace.threads['name'][in_process])}")
+        names = trace.threads["name"][in_process]
+        more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+        print(f"  threads: {', '.join(printable(name) for name in names[:_MAX_NAMES])}{more}")
     print("losses:\n" + bullet_list(missing(trace)), end="")
     if not arguments.check:
         return 0
