@@ -108,7 +108,9 @@ def _interleaved(workers: list[Worker], n_visits: int) -> dict[str, Any]:
         for w in timed:
             visits[w.tracer].append(w.ask("visit"))
     checks = {w.tracer: w.ask("check") for w in running}  # last: saving would leave memory behind
-    counted = {(file, line): n for file, line, n in checks["count"]["counts"] if file not in OWN_FILES | UNCOUNTED_FILES}
+    counted = {
+        (file, line): n for file, line, n in checks["count"]["counts"] if file not in OWN_FILES | UNCOUNTED_FILES
+    }
     n_calls = sum(counted.values())
     base_ns = min(ns for v in visits["none"] for ns in v["lap_ns"])
     rows: dict[str, dict[str, Any]] = {w.tracer: {"skipped": w.skipped} for w in workers if w.skipped is not None}
