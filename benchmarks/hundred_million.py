@@ -71,7 +71,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="frametap-long-") as folder:
         capture = Path(folder) / "long.ftap"
         python = sys.executable
-        short = watch([python, "-c", PROGRAM, "400", str(Path(folder) / "short.ftap")], 0.005)
+        short = watch([python, "-c", PROGRAM, "400", str(Path(folder) / "short.ftap")], 0.005, quiet=True)
         print(f"{n_calls:,} calls", flush=True)
         recording = watch([python, "-c", PROGRAM, str(n_calls), str(capture)])
         size = capture.stat().st_size
@@ -83,9 +83,11 @@ def main() -> int:
         if not arguments.no_read:
             print(_line("read and count", watch([python, "-c", COUNT, str(n_calls), str(capture)]), n_calls))
             frametap = [python, "-m", "frametap"]
-            print(_line("report", watch([*frametap, "report", str(capture)]), n_calls))
+            print(_line("report", watch([*frametap, "report", str(capture)], quiet=True), n_calls))
             timeline = Path(folder) / "long.pftrace"
-            print(_line("export Perfetto", watch([*frametap, "export", str(capture), str(timeline)]), n_calls))
+            print(
+                _line("export Perfetto", watch([*frametap, "export", str(capture), str(timeline)], quiet=True), n_calls)
+            )
             print(f"timeline        {timeline.stat().st_size / 1e6:8.1f} MB")
     if grown > RESIDENT_LIMIT_BYTES:
         print("MISS: resident memory grew with the run", file=sys.stderr)

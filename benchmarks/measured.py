@@ -36,11 +36,11 @@ class Watched:
         return max(self.resident_bytes, default=0)
 
 
-def watch(command: Sequence[str], every_s: float = 0.05) -> Watched:
+def watch(command: Sequence[str], every_s: float = 0.05, quiet: bool = False) -> Watched:
     """Run *command* to its end, sampling its resident memory; raises CalledProcessError if it fails."""
     begun = time.perf_counter()
     resident = []
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL if quiet else None) as process:
         statm = Path(f"/proc/{process.pid}/statm")
         while True:
             try:
