@@ -38,6 +38,14 @@ using Generator = struct _PyGenObject;
 using Generator = PyGenObject;
 #endif
 
+inline PyThreadState* current_thread_state() {
+#if PY_VERSION_HEX < 0x030d0000
+  return _PyThreadState_UncheckedGet();
+#else
+  return PyThreadState_GetUnchecked();
+#endif
+}
+
 inline PyCodeObject* frame_code(const Frame* f) {
 #if PY_VERSION_HEX < 0x030d0000
   return f->f_code;
@@ -84,7 +92,7 @@ inline bool is_sentinel([[maybe_unused]] const Frame* f) {
 }
 
 inline int frame_lasti_bytes(const Frame* f, const PyCodeObject* code) {
-  return int(frame_ip(f) - reinterpret_cast<const char*>(_PyCode_CODE(code)));
+  return int(frame_ip(f) - code->co_code_adaptive);
 }
 
 // A frame before its first RESUME: still being set up, or 3.13's helper frame (also called
@@ -103,6 +111,9 @@ inline bool stands_at_resume([[maybe_unused]] const Frame* f) {
   auto opcode = static_cast<unsigned char>(*frame_ip(f));
 #if PY_VERSION_HEX >= 0x030d0000
   if (opcode == RESUME_CHECK) return true;
+#endif
+#if PY_VERSION_HEX >= 0x030f0000
+  if (opcode == RESUME_CHECK_JIT) return true;
 #endif
   return opcode == RESUME || opcode == INSTRUMENTED_RESUME;
 #else

@@ -23,7 +23,7 @@ namespace {
 // clears t_recorder (or the recorder's `ts`), and `active` is false while another one is swapped in.
 FT_INLINE Recorder* my_recorder() {
   Recorder* r = t_recorder;
-  if (FT_UNLIKELY(!r || !r->ts || !r->ts->_status.active)) return recorder_for(_PyThreadState_UncheckedGet(), nullptr);
+  if (FT_UNLIKELY(!r || !r->ts || !r->ts->_status.active)) return recorder_for(current_thread_state(), nullptr);
   return r;
 }
 

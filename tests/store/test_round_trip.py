@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -105,6 +106,19 @@ def test_the_same_spool_gives_the_same_bytes(tmp_path: Path, spool: Any) -> None
     pack(spool.write(), tmp_path / "a.ftap")
     pack(spool.write(), tmp_path / "b.ftap")
     assert (tmp_path / "a.ftap").read_bytes() == (tmp_path / "b.ftap").read_bytes()
+
+
+def test_a_capture_that_is_dropped_leaves_no_file_open(spool: Any) -> None:
+    def open_files() -> set[str]:
+        return {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
+
+    for path in (spool.write(), spool.output):
+        if path == spool.output:
+            pack(spool.path, path)
+        for record in open_capture(path).processes:
+            contents(record)
+        del record
+        assert not [f for f in open_files() if f.startswith(str(path))]
 
 
 def test_many_short_threads_share_frames(tmp_path: Path, spool_writer: ModuleType) -> None:

@@ -43,6 +43,7 @@ class Container:
         self.path = path
         self.members: dict[str, Member] = {}
         self.damage: list[str] = []
+        self._fd = -1
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -84,6 +85,9 @@ class Container:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def __del__(self) -> None:  # `frametap.open(path).trace()` drops the capture without closing it
+        self.close()
 
     def _find_members(self) -> None:
         start = self.read_at(0, 4)

@@ -169,6 +169,9 @@ class EventsFile:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     def __enter__(self) -> Self:
         return self
 
