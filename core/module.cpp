@@ -1,10 +1,10 @@
 // Python's view of the core. The only file that sees the binding library: arrays and plain numbers
 // cross here, never single events.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <nanobind/ndarray.h>
 
 #include <cstdlib>
 #include <memory>
@@ -23,9 +23,7 @@ using namespace nb::literals;
 
 namespace {
 
-void bind_format(nb::module_& m) {
-  m.attr("FORMAT_VERSION") = frametap::format::kFormatVersion;
-}
+void bind_format(nb::module_& m) { m.attr("FORMAT_VERSION") = frametap::format::kFormatVersion; }
 
 // A SessionError without a text means that a Python exception is set.
 template <class F>
@@ -170,15 +168,14 @@ void bind_replay(nb::module_& m) {
   m.attr("SITE_C") = static_cast<int>(frametap::replay::kSiteC);
   m.attr("SITE_HIDDEN") = static_cast<int>(frametap::replay::kSiteHidden);
 
-  nb::class_<Replayer>(m, "Replayer",
-                       "Events of one thread -> its spans, as columns. Not for two threads at once.")
+  nb::class_<Replayer>(m, "Replayer", "Events of one thread -> its spans, as columns. Not for two threads at once.")
       .def(
           "__init__",
-          [](Replayer* self, ArrayIn<uint8_t> site_classes, ArrayIn<uint64_t> clock_ticks,
-             ArrayIn<int64_t> clock_ns, double ns_per_tick) {
+          [](Replayer* self, ArrayIn<uint8_t> site_classes, ArrayIn<uint64_t> clock_ticks, ArrayIn<int64_t> clock_ns,
+             double ns_per_tick) {
             auto classes = view(site_classes);
-            new (self) Replayer({classes.begin(), classes.end()},
-                                ClockMap(view(clock_ticks), view(clock_ns), ns_per_tick));
+            new (self)
+                Replayer({classes.begin(), classes.end()}, ClockMap(view(clock_ticks), view(clock_ns), ns_per_tick));
           },
           nb::arg("site_classes"), nb::arg("clock_ticks"), nb::arg("clock_ns"), nb::arg("ns_per_tick"),
           "site_classes: SITE_* bits by site id. clock_ticks, clock_ns: knots of the clock, sorted; "

@@ -270,8 +270,7 @@ void watch_c_callable(uintptr_t key, PyObject* callable) {
                    (PyType_Check(self) && defining_class(reinterpret_cast<PyTypeObject*>(self), f->m_ml)));
     if (!method) target = callable;
   } else if (uintptr_t(callable) == key) {
-    if (!PyType_Check(callable) ||
-        (reinterpret_cast<PyTypeObject*>(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    if (!PyType_Check(callable) || (reinterpret_cast<PyTypeObject*>(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE))
       target = callable;
   } else if (uintptr_t(t) == key && (t->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
     target = reinterpret_cast<PyObject*>(t);

@@ -133,8 +133,8 @@ inline Frame* skip_to_caller(Frame* f) {
 }
 
 inline Generator* generator_of(const Frame* f) {
-  return reinterpret_cast<Generator*>(
-      const_cast<char*>(reinterpret_cast<const char*>(f)) - offsetof(Generator, gi_iframe));
+  return reinterpret_cast<Generator*>(const_cast<char*>(reinterpret_cast<const char*>(f)) -
+                                      offsetof(Generator, gi_iframe));
 }
 
 // 3.11 only asks this, after the frame was left: did it suspend (yield, await) or finish?

@@ -113,8 +113,8 @@ void repair_entry(Recorder* r, Frame* caller) {
   // through which throw() or close() reaches the one it delegates to.
   size_t unused;
   while (caller && frame_part(r->sp[-1]) != entry_of(caller) &&
-         (stands_at_resume(caller) || owned_by_generator(caller)) &&
-         !find_in_mirror(r, entry_of(caller), ~kTags) && !find_parked(r, entry_of(caller), unused))
+         (stands_at_resume(caller) || owned_by_generator(caller)) && !find_in_mirror(r, entry_of(caller), ~kTags) &&
+         !find_parked(r, entry_of(caller), unused))
     caller = skip_to_caller(caller->previous);
   if (frame_part(r->sp[-1]) == entry_of(caller)) return;
   const MirrorEntry want = entry_of(caller);

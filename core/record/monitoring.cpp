@@ -153,9 +153,11 @@ struct Event {
   bool c_calls;
 };
 constexpr Event kEvents[] = {
-    {"PY_START", on_py_start, false},   {"PY_RESUME", on_py_resume, false}, {"PY_THROW", on_py_throw, false},
-    {"PY_RETURN", on_py_return, false}, {"PY_YIELD", on_py_yield, false},   {"PY_UNWIND", on_py_unwind, false},
-    {"CALL", on_call, true},            {"C_RETURN", on_c_return, true},    {"C_RAISE", on_c_raise, true},
+    {"PY_START", on_py_start, false}, {"PY_RESUME", on_py_resume, false},
+    {"PY_THROW", on_py_throw, false}, {"PY_RETURN", on_py_return, false},
+    {"PY_YIELD", on_py_yield, false}, {"PY_UNWIND", on_py_unwind, false},
+    {"CALL", on_call, true},          {"C_RETURN", on_c_return, true},
+    {"C_RAISE", on_c_raise, true},
 };
 // C_RETURN and C_RAISE come with CALL and may not be asked for in set_events by themselves.
 

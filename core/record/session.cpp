@@ -176,8 +176,7 @@ void write_running_stack(Recorder* r, PyThreadState* ts) {
   if (r->stack_id != 0) write_record(r, r->last, RecordKind::kSwitch, 0);
   r->stack_id = 0;
   std::vector<Frame*> frames;
-  for (Frame* f = skip_to_caller(top_frame(ts)); f; f = skip_to_caller(f->previous))
-    frames.push_back(f);
+  for (Frame* f = skip_to_caller(top_frame(ts)); f; f = skip_to_caller(f->previous)) frames.push_back(f);
   // Under `frametap run`, what lies around our command line (runpy, the installed script) is not the
   // program's: under plain Python it would not be there.
   size_t launcher = 0;
@@ -253,8 +252,8 @@ PyObject* on_collection(PyObject*, PyObject* const* args, Py_ssize_t n) {
   }
   Py_RETURN_NONE;
 }
-PyMethodDef on_collection_method = {"frametap_gc", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(on_collection)),
-                                    METH_FASTCALL, nullptr};
+PyMethodDef on_collection_method = {
+    "frametap_gc", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(on_collection)), METH_FASTCALL, nullptr};
 
 PyObject* gc_callbacks() {  // borrowed
   PyObject* gc = PyImport_ImportModule("gc");
@@ -585,8 +584,8 @@ void span_end(uint64_t serial) {
 
 std::map<std::string, uint64_t> losses() {
   static constexpr const char* kNames[] = {
-      "dropped_events", "hook_displaced",   "deep_stack", "unmatched_exit", "missed_entry", "gone_unseen",
-      "other_interpreter", "table_full", "journal",    "thread_setup",   "forked",       "c_calls_displaced"};
+      "dropped_events",    "hook_displaced", "deep_stack", "unmatched_exit", "missed_entry", "gone_unseen",
+      "other_interpreter", "table_full",     "journal",    "thread_setup",   "forked",       "c_calls_displaced"};
   std::map<std::string, uint64_t> result;
   for (size_t i = 0; i < std::size(kNames); i++)
     if (uint64_t n = g_events.losses(LossKind(i))) result[kNames[i]] = n;

@@ -99,7 +99,9 @@ void Sites::begin_session(std::string package_folder) {
   hashed_used_ = 0;
   // Back to zero pages.
   if (madvise(direct_, sizeof direct_, MADV_DONTNEED) != 0) memset(static_cast<void*>(direct_), 0, sizeof direct_);
-  pending_ = R"(["function",)" + std::to_string(next_function_) + R"(,"python","<not described>","","",-1,0])" "\n";
+  pending_ = R"(["function",)" + std::to_string(next_function_) +
+             R"(,"python","<not described>","","",-1,0])"
+             "\n";
   pending_ += R"(["site",)" + std::to_string(kUnknownSite) + "," + std::to_string(next_function_) + ",0,-1,0]\n";
   next_function_++;
   next_site_ = kUnknownSite + 1;

@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "store/clock.h"
 #include "record/frames.h"
 #include "record/sites.h"
+#include "store/clock.h"
 #include "store/format.h"
 #include "store/spool.h"
 

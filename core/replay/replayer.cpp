@@ -59,8 +59,11 @@ ClockMap::ClockMap(std::span<const uint64_t> ticks, std::span<const int64_t> ns,
 }
 
 Replayer::Replayer(std::vector<uint8_t> site_classes, ClockMap clock)
-    : site_classes_(std::move(site_classes)), clock_(std::move(clock)), tick_(clock_.first_tick()),
-      now_tick_(tick_), now_ns_(clock_.to_ns(tick_)) {
+    : site_classes_(std::move(site_classes)),
+      clock_(std::move(clock)),
+      tick_(clock_.first_tick()),
+      now_tick_(tick_),
+      now_ns_(clock_.to_ns(tick_)) {
   tracks_.emplace_back(0);
   track_of_stack_.emplace(0, 0);
 }
@@ -205,8 +208,7 @@ void Replayer::enter_running(uint64_t site, uint8_t flags, const uint64_t* words
 
 void Replayer::switch_to(uint64_t stack) {
   if (stack > std::numeric_limits<uint32_t>::max()) return lose(kFoundDamage);
-  auto [at, is_new] = track_of_stack_.try_emplace(static_cast<uint32_t>(stack),
-                                                  static_cast<uint32_t>(tracks_.size()));
+  auto [at, is_new] = track_of_stack_.try_emplace(static_cast<uint32_t>(stack), static_cast<uint32_t>(tracks_.size()));
   if (is_new) {
     tracks_.emplace_back(static_cast<uint32_t>(stack));
   }
@@ -276,9 +278,12 @@ size_t Replayer::record(const uint64_t* head, size_t n_left) {
       }
       auto kind = static_cast<RecordKind>(word & 0xff);
       uint64_t value = load(words);
-      if (kind == RecordKind::kSpanBegin) mark(MarkKind::kSpanBegin, arg, value);
-      else if (kind == RecordKind::kSpanEnd) mark(MarkKind::kSpanEnd, 0, value);
-      else mark(MarkKind::kCounter, arg, value);
+      if (kind == RecordKind::kSpanBegin)
+        mark(MarkKind::kSpanBegin, arg, value);
+      else if (kind == RecordKind::kSpanEnd)
+        mark(MarkKind::kSpanEnd, 0, value);
+      else
+        mark(MarkKind::kCounter, arg, value);
       break;
     }
     case RecordKind::kInstant: mark(MarkKind::kInstant, arg, 0); break;
@@ -310,8 +315,10 @@ void Replayer::feed(const uint64_t* words, size_t n, uint64_t segment_tick) {
     }
     ++i;
     uint64_t tick = tick_ + (word >> 32);
-    if (tick >= tick_) advance(tick);
-    else lose(kFoundClockBackwards);  // past the largest tick there is
+    if (tick >= tick_)
+      advance(tick);
+    else
+      lose(kFoundClockBackwards);  // past the largest tick there is
     if (id >= kFirstSite && !(id & kResumeBit)) {
       enter(id, 0, nullptr);
       continue;

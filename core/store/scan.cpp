@@ -18,9 +18,7 @@ constexpr uint64_t kBlockBytes = 1 << 20;
 // More is taken for damage: readers hold one segment in memory.
 constexpr uint64_t kMaxSegmentWords = (uint64_t{256} << 20) / 8;
 
-uint64_t align_segment(uint64_t n) {
-  return (n + format::kSegmentAlign - 1) & ~uint64_t{format::kSegmentAlign - 1};
-}
+uint64_t align_segment(uint64_t n) { return (n + format::kSegmentAlign - 1) & ~uint64_t{format::kSegmentAlign - 1}; }
 
 // Bytes read, short only at the file's end or on an error.
 size_t read_at(int fd, void* to, size_t n, uint64_t offset) {
