@@ -164,6 +164,8 @@ def _finish(tap: Tap, wished: str, pid: int, quiet: bool) -> None:
 
     # NumPy is about to be imported; its BLAS, of which nothing is used, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Daemon threads of the program may still be busy: wait less for the GIL that each of them holds.
+    sys.setswitchinterval(1e-4)
     try:
         with progress("writing", quiet) as show:
             tap.write(progress=show)
