@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 
 from ..errors import FrametapError, OptionError
 from .program import load
