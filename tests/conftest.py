@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+# A job in the background of a shell starts with interrupts ignored, and so would every program that is run here;
+# some of CPython's own tests then wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

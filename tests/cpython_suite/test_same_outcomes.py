@@ -68,7 +68,7 @@ def outcomes(command: list[str], out: Path, folder: Path) -> dict[str, dict[str,
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=1200,
+        timeout=600,
     )
     assert out.exists(), f"status {process.returncode}\n{process.stdout[-3000:]}\n{process.stderr[-3000:]}"
     assert process.returncode == 0, process.stderr[-3000:]
